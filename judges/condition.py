@@ -1,0 +1,127 @@
+"""Conditions on an item: what a judge's routes, cautions and slices are chosen by.
+
+    {any: [CONDITION, …]}   at least one holds         {all: [CONDITION, …]}   each holds
+    {not: CONDITION}        it does not hold           {NAME: TEST, …}         each test holds
+
+NAME is `id`, `question_id`, `system`, `group` or one of the item's fields. TEST is a value (equal to it), a list of
+values (one of them), or a mapping of `equals`, `in`, `contains`. Values compare as their prompt text; a test on what
+the item lacks does not hold. Several keys in one mapping must all hold.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .item import Item, text_of
+
+_IDENTITY = ("id", "question_id", "system", "group")
+_TESTS = ("equals", "in", "contains")
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    name: str
+    one_of: tuple[str, ...]
+    contains: str | None
+
+    def matches(self, item: Item) -> bool:
+        value = getattr(item, self.name) if self.name in _IDENTITY else item.fields.get(self.name)
+        if value is None:
+            return False
+        text = text_of(value)
+        return text in self.one_of if self.contains is None else self.contains in text
+
+
+@dataclass(frozen=True, slots=True)
+class _Any:
+    parts: tuple[Condition, ...]
+
+    def matches(self, item: Item) -> bool:
+        return any(part.matches(item) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Not:
+    part: Condition
+
+    def matches(self, item: Item) -> bool:
+        return not self.part.matches(item)
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A checked condition. `source` is the plain data it was written as."""
+
+    source: Any
+    _clauses: tuple[_Test | _Any | _Not | Condition, ...]
+
+    def matches(self, item: Item) -> bool:
+        """Whether the condition holds for the item."""
+        return all(clause.matches(item) for clause in self._clauses)
+
+
+def parse_condition(data: Any) -> Condition:
+    """Check a condition; ValueError says what is wrong with it."""
+    if not isinstance(data, Mapping) or not data:
+        raise ValueError(f"a condition is a mapping such as {{group: [a, b]}}, not {_shown(data)}")
+    clauses: list[_Test | _Any | _Not | Condition] = []
+    for name, value in data.items():
+        if not isinstance(name, str):
+            raise ValueError(f"{_shown(name)} is no name" + _boolean_note(name))
+        if name in ("any", "all"):
+            if not isinstance(value, list) or not value:
+                raise ValueError(f"{name}: must be a list of conditions")
+            parts = tuple(parse_condition(part) for part in value)
+            clauses += [_Any(parts)] if name == "any" else parts
+        elif name == "not":
+            clauses.append(_Not(parse_condition(value)))
+        else:
+            clauses += _tests(name, value)
+    return Condition(data, tuple(clauses))
+
+
+def _tests(name: str, value: Any) -> list[_Test]:
+    if not isinstance(value, Mapping):
+        return [_Test(name, _texts(name, value), None)]
+    tests = []
+    for operator, operand in value.items():
+        if operator == "contains":
+            if not isinstance(operand, str) or not operand:
+                raise ValueError(f"{name}.contains: must be a text" + _boolean_note(operand))
+            tests.append(_Test(name, (), operand))
+        elif operator in ("equals", "in"):
+            if isinstance(operand, list) != (operator == "in"):
+                raise ValueError(f"{name}.{operator}: must be a {'list' if operator == 'in' else 'value'}")
+            tests.append(_Test(name, _texts(f"{name}.{operator}", operand), None))
+        else:
+            near = difflib.get_close_matches(str(operator), _TESTS, n=1)
+            raise ValueError(
+                f"{name}: unknown test {operator!r}" + (f"; did you mean {near[0]!r}?" if near else f"; use {_TESTS}")
+            )
+    if not tests:
+        raise ValueError(f"{name}: says nothing")
+    return tests
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise ValueError(f"{name}: the list is empty")
+    plain = name.split(".")[0] in _IDENTITY
+    for entry in values:
+        if not isinstance(entry, str if plain else str | bool | int | float):
+            raise ValueError(f"{name}: {_shown(entry)} is no text" + _boolean_note(entry))
+    return tuple(text_of(entry) for entry in values)
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else repr(value)[:60]
+
+
+def _boolean_note(value: Any) -> str:
+    if isinstance(value, bool):
+        return " (in YAML 1.1 yes, no, on and off are booleans; quote the word)"
+    return ""

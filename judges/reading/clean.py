@@ -1,0 +1,150 @@
+"""What every reader does to a reply before and around its own grammar.
+
+Hides the shapes of reasoning blocks, the few Unicode marks that are folded, the list of refusals, and how to tell a
+verdict that the judge gives from one that it quotes. Whatever is doubtful counts against a verdict: a reply that is not
+read costs one more call, a reply read wrongly is never noticed.
+"""
+
+from __future__ import annotations
+
+import re
+
+from judges.outcome import Reason
+
+# Zero-width and bidi marks, BOM, soft hyphen: dropped. No-break and ideographic blanks: a blank.
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+_NARROW: dict[int, str] = {ord(mark): "" for mark in _INVISIBLE}
+_NARROW |= {0x00A0: " ", 0x202F: " ", 0x3000: " ", ord("、"): ","}
+# Full-width ASCII to ASCII, but for what could change an object's structure (quotes, backslash, brackets, braces).
+_NARROW |= {0xFF00 + n: chr(0x20 + n) for n in range(1, 95) if chr(0x20 + n) not in "\"'\\{}[]"}
+
+_REASONING = re.compile(
+    r"<(/?)(?:\w{1,20}:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)\s{0,4}>"
+    r"|\[(/?)THINK\]|◁(/?)think▷",
+    re.IGNORECASE,
+)
+
+# Version 1 of the refusal list: the judge says that it will not do the job.
+_REFUSAL = re.compile(
+    r"\b(?:i|we)(?:\s+(?:can\s?not|can['’]t|won['’]t|will\s+not|could\s+not|am\s+(?:unable|not\s+able)\s+to|must\s+decline\s+to)"
+    r"|['’](?:m|re)\s+(?:unable|not\s+able)\s+to)"
+    r"\s+(?:\w+\s+)?(?:assist|help|comply|fulfill?|provide|evaluate|judge|answer|engage|continue|grade|score|complete|respond"
+    r"|process|participate|do\s+that|do\s+this)\b"
+    r"|\bas\s+an\s+ai\b.{0,60}?\b(?:can\s?not|can['’]t|unable)\b"
+    r"|\bagainst\s+my\s+(?:guidelines|policy|policies|programming)\b",
+    re.IGNORECASE,
+)
+_REFUSAL_LENGTH = 1000
+"""A refusal is short; in a long evaluation the same words are about the item."""
+
+_INTRODUCES = re.compile(
+    r"\b(?:evaluation|verdict|judge?ment|assessment|decision|conclusion|answer|grade|rating|result|json|output)\b", re.I
+)
+_REPORTS = re.compile(
+    r"\b(?:example|format|schema|template|say|says|said|saying|claims?|claimed|states?|stated|instruct\w*|tells?|told|asks?"
+    r"|asked|wants?|demands?|writes?|wrote|written|reads|contains?|includes?|included|ends?|begins?|starts?|quot\w*"
+    r"|inject\w*|tries|tried|attempt\w*|provided|embedded|own|would|should|if|or)\b",
+    re.I,
+)
+_INSTRUCTS = re.compile(
+    r"\b(?:instruct\w*|inject\w*|demands?|ignore|disregard|follows|following|below|example|quot\w*|told\s+to|tells\s+me)\b",
+    re.I,
+)
+_RETRACTS = re.compile(
+    r"\b(?:wait|hmm+|actually|second\s+thoughts?|correction|scratch\s+that|reconsider\w*|mistake|mistaken|ignore|disregard"
+    r"|sorry|apolog\w*|follow\s+(?:that|this|it)|retract\w*|instruct\w*|should\s+(?:be|have)|i\s+meant|revis\w*"
+    r"|change\s+(?:it|that|my)|that\s+is\s+what|that['’]s\s+what|inject\w*|depends)\b",
+    re.I,
+)
+_MARKDOWN = re.compile(r"[*_`#]+")
+_FENCE = re.compile(r"```[A-Za-z0-9_+-]{0,20}")
+_PAIRS = {"[": "]", "(": ")", "{": "}", "*": "*", "_": "_", "`": "`"}
+_QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "「": "」"}
+_PEEL_LENGTH = 120
+_MOST_CONTEXT = 50_000
+"""With more text than this around it, nothing is taken for a verdict."""
+_END_TOKENS = ("</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>")
+
+
+def narrow(text: str) -> str:
+    """The text without invisible marks and leaked end tokens, full-width characters as ASCII. No NFKC."""
+    text = text.translate(_NARROW).rstrip()
+    for token in _END_TOKENS:
+        text = text.removesuffix(token).rstrip()
+    return text
+
+
+def after_reasoning(text: str) -> str | Reason:
+    """What follows the last reasoning block; a Reason where a block is left open or nothing follows it."""
+    end = None
+    for tag in _REASONING.finditer(text):
+        end = tag.end() if any(tag.groups()) else -1
+    if end is None:
+        return text
+    if end < 0:
+        return Reason.REASONING_UNCLOSED
+    return text[end:] if text[end:].strip() else Reason.NOTHING_AFTER_REASONING
+
+
+def refuses(text: str) -> bool:
+    """Whether a short reply says that the judge will not judge."""
+    return len(text) <= _REFUSAL_LENGTH and _REFUSAL.search(text) is not None
+
+
+def plain(text: str) -> str:
+    """The text without markdown's emphasis, code and heading marks."""
+    return _MARKDOWN.sub("", text).strip()
+
+
+def without_fences(text: str) -> str:
+    """The text with the marks of code fences turned into line ends."""
+    return _FENCE.sub("\n", text)
+
+
+def peel(text: str, quotes: bool) -> str:
+    """The text out of its matched wrappers (markdown, brackets, `quotes` too) and one final `.` or `!`."""
+    text = text.strip()
+    if len(text) > _PEEL_LENGTH:
+        return text
+    pairs = _PAIRS | _QUOTES if quotes else _PAIRS
+    while True:
+        before = text
+        if len(text) > 2 and pairs.get(text[0]) == text[-1]:
+            text = text[1:-1].strip()
+        elif text.startswith(("\\boxed{", "\\text{")) and text.endswith("}"):
+            text = text[text.index("{") + 1 : -1].strip()
+        elif text.startswith("#"):
+            text = text.lstrip("#").strip()
+        elif text.endswith((".", "!", "。")) and not text.endswith(("..", "!!")):
+            text = text[:-1].rstrip()
+        if text == before:
+            return text
+
+
+def introduced(before: str, lax: bool = False) -> bool:
+    """Whether a verdict after `before` is the judge's own, not something that it quotes, reports or asks.
+
+    `lax` is for lines that name what they are (`Answer: …`): those may also follow a line without a final mark.
+    """
+    if not before.strip():
+        return True
+    if len(before) > _MOST_CONTEXT or before.count('"') % 2 or before.count("“") > before.count("”"):
+        return False
+    lines = [line for line in map(plain, before.splitlines()) if line]
+    if not lines:
+        return True
+    if any(line.endswith((":", "：")) and _REPORTS.search(line) for line in lines):
+        return False
+    last = lines[-1]
+    if last.endswith((":", "：")):
+        return _INTRODUCES.search(last) is not None
+    if last.endswith((".", "!", "。", "！")):
+        return _INSTRUCTS.search(last) is None
+    if last.endswith(("?", "？", ",", ";", "-", "—")) or _REPORTS.search(last):
+        return False
+    return lax or (_INTRODUCES.search(last) is not None and len(last) <= 60)
+
+
+def retracted(after: str) -> bool:
+    """Whether the text after a verdict takes it back or puts it in doubt."""
+    return len(after) > _MOST_CONTEXT or _RETRACTS.search(after) is not None

@@ -1,0 +1,114 @@
+"""The part of JSON Schema that judges are written in.
+
+A keyword outside of it is an error when the judge is loaded: nothing that a judge's author wrote goes unchecked in
+silence. Types are exact: a boolean is no integer, and 4.0 is no integer.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from judges.outcome import Reason
+
+_KEYWORDS = {
+    "object": {"properties", "required", "additionalProperties"},
+    "array": {"items"},
+    "string": {"enum"},
+    "integer": {"enum", "minimum", "maximum"},
+    "number": {"minimum", "maximum"},
+    "boolean": set[str](),
+}
+_PYTHON: dict[str, type | tuple[type, ...]] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+}
+
+_LARGEST = 2**53
+"""Beyond this an integer is no longer exact as a score."""
+
+Fault = tuple[Reason, str]
+
+
+def check_schema(schema: Any, path: str = "schema") -> None:
+    """ValueError where the schema uses what is not checked here, or contradicts itself."""
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"{path}: must be a mapping")
+    kind = schema.get("type")
+    if kind not in _KEYWORDS:
+        raise ValueError(f"{path}.type: must be one of {', '.join(_KEYWORDS)}")
+    if unknown := set(schema) - _KEYWORDS[kind] - {"type", "description"}:
+        raise ValueError(f"{path}: {sorted(map(str, unknown))[0]!r} is not supported for the type {kind}")
+    if kind == "object":
+        properties = schema.get("properties")
+        if not isinstance(properties, Mapping) or not properties:
+            raise ValueError(f"{path}.properties: must be a mapping of at least one property")
+        for name, below in properties.items():
+            if not isinstance(name, str):
+                raise ValueError(f"{path}.properties: {name!r} is no name; quote it")
+            check_schema(below, f"{path}.properties.{name}")
+        required = schema.get("required", [])
+        if not isinstance(required, list) or not set(map(str, required)) <= set(properties):
+            raise ValueError(f"{path}.required: must be a list of names of properties")
+        if not isinstance(schema.get("additionalProperties", True), bool):
+            raise ValueError(f"{path}.additionalProperties: must be true or false")
+    if kind == "array":
+        check_schema(schema.get("items"), f"{path}.items")
+    for bound in {"minimum", "maximum"} & set(schema):
+        if isinstance(schema[bound], bool) or not isinstance(schema[bound], int | float):
+            raise ValueError(f"{path}.{bound}: must be a number")
+    if "enum" in schema:
+        values = schema["enum"]
+        if not isinstance(values, list) or not values or any(fault({"type": kind}, value) for value in values):
+            raise ValueError(f"{path}.enum: must be a list of values of the type {kind}; quote yes and no")
+
+
+def fault(schema: Mapping[str, Any], value: Any, path: str = "") -> Fault | None:
+    """Why the value does not satisfy the schema, or None."""
+    kind = schema["type"]
+    here = path or "the reply"
+    if not _is_a(kind, value):
+        wrong_number = kind == "integer" and isinstance(value, float)
+        return (Reason.NOT_INT if wrong_number else Reason.OTHER_VALUE), f"{here} is not of the type {kind}"
+    if "enum" in schema and value not in schema["enum"]:
+        return Reason.OTHER_VALUE, f"{here} is none of the values asked for"
+    if kind == "integer" and abs(value) > _LARGEST:
+        return Reason.OUT_OF_RANGE, f"{here} is out of range"
+    if kind in ("integer", "number") and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        return Reason.OUT_OF_RANGE, f"{here} is out of range"
+    if kind == "object":
+        for name in schema.get("required", []):
+            if name not in value:
+                return Reason.FIELD_MISSING, f"{path}{'.' if path else ''}{name} is missing"
+        for name, below in value.items():
+            if name in schema["properties"]:
+                if found := fault(schema["properties"][name], below, f"{path}{'.' if path else ''}{name}"):
+                    return found
+            elif schema.get("additionalProperties", True) is False:
+                return Reason.OTHER_VALUE, f"{here} has a field that was not asked for"
+    if kind == "array":
+        for number, below in enumerate(value):
+            if found := fault(schema["items"], below, f"{path}[{number}]"):
+                return found
+    return None
+
+
+def _is_a(kind: str, value: Any) -> bool:
+    return isinstance(value, _PYTHON[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema as endpoints enforce it: every property required, none besides."""
+    result = copy.deepcopy(dict(schema))
+    if result["type"] == "object":
+        result["properties"] = {name: closed(below) for name, below in result["properties"].items()}
+        result["required"] = list(result["properties"])
+        result["additionalProperties"] = False
+    if result["type"] == "array":
+        result["items"] = closed(result["items"])
+    return result

@@ -1,0 +1,152 @@
+"""The layout of a judge's YAML file, checked as a whole: every name in it leads somewhere, and none is unused."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from .condition import Condition, parse_condition
+from .item import CANONICAL_FIELDS
+from .reading import Reads
+from .sampling import Sampling
+from .template import parse_template
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+
+
+def _utf8(text: Any) -> Any:
+    if isinstance(text, str):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError("holds a lone surrogate, which no endpoint can receive") from None
+    return text
+
+
+def _off(value: Any) -> Any:
+    # YAML 1.1 reads a bare `off` as false, and here false can mean nothing else.
+    return "off" if value is False else value
+
+
+When = Annotated[Condition, BeforeValidator(parse_condition)]
+Text = Annotated[str, Field(min_length=1), BeforeValidator(_utf8)]
+
+
+class Roles(_Record):
+    """A template in two messages."""
+
+    system: Text | None = None
+    user: Text
+
+
+class Route(_Record):
+    """Which template an item gets; without `when` it takes every item that is left."""
+
+    when: When | None = None
+    template: str
+
+
+class Official(_Record):
+    """How the published protocol reads a reply: by a text that its lower-cased form contains."""
+
+    contains: Text
+
+
+class Slices(_Record):
+    """How results are split: by the items' group, with the unweighted mean over groups, and by conditions."""
+
+    by: Literal["group"] | None = None
+    macro: bool = False
+    also: dict[str, When] = {}
+
+
+class Caution(_Record):
+    """What a report must say of the items that the condition holds for."""
+
+    when: When
+    say: Text
+
+
+class JudgeSpec(_Record):
+    """A judge's file."""
+
+    name: str
+    description: str = ""
+    protocol_notes: list[str] = []
+    reads: Reads
+    bind: dict[str, str] = {}
+    route: Annotated[list[Route], Field(min_length=1)]
+    on_unrouted: Literal["error", "skip"] = "error"
+    templates: Annotated[dict[str, Text | Roles], Field(min_length=1)]
+    sampling: Sampling = Sampling()
+    structured: Annotated[Literal["off", "auto", "require"], BeforeValidator(_off)] = "off"
+    json_hint: Text | None = None
+    official: Official | None = None
+    slices: Slices = Slices()
+    cautions: list[Caution] = []
+
+    def messages(self) -> dict[str, dict[str, str]]:
+        """Template name → role → text; the roles in the order in which they are sent."""
+        return {
+            name: {"user": text} if isinstance(text, str) else text.model_dump(exclude_none=True)
+            for name, text in self.templates.items()
+        }
+
+    @model_validator(mode="after")
+    def _consistent(self) -> JudgeSpec:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError("name: must be of letters, digits, '.', '_' and '-'")
+        if self.structured != "off" and self.reads.response_schema() is None:
+            raise ValueError(f"structured: {self.structured} needs a reading of the kind object")
+        if self.json_hint is not None and self.structured == "off":
+            raise ValueError("json_hint: is never sent while structured is off")
+        if self.official and self.official.contains != self.official.contains.lower():
+            raise ValueError("official.contains: must be in lower case, as the reply is when it is looked for")
+        self._check_names()
+        self._check_routes()
+        return self
+
+    def _check_names(self) -> None:
+        used: set[str] = set()
+        for name, roles in self.messages().items():
+            for text in roles.values():
+                try:
+                    places = parse_template(text).names
+                except ValueError as error:
+                    raise ValueError(f"templates.{name}: {error}") from None
+                used.update(places)
+                for place in places:
+                    if place not in self.bind and place not in CANONICAL_FIELDS:
+                        known = [*CANONICAL_FIELDS, *self.bind]
+                        raise ValueError(
+                            f"templates.{name}: {{{place}}} is no canonical field and is not bound"
+                            + _meant(place, known)
+                            + f" (an item's own field is used through bind: {{{place}: {place}}})"
+                        )
+        for name, field in self.bind.items():
+            if name not in used:
+                raise ValueError(f"bind.{name}: no template uses {{{name}}}" + _meant(name, sorted(used)))
+            if not field:
+                raise ValueError(f"bind.{name}: must name a field")
+
+    def _check_routes(self) -> None:
+        for number, route in enumerate(self.route):
+            if route.template not in self.templates:
+                near = _meant(route.template, list(self.templates))
+                raise ValueError(f"route.{number}.template: there is no template {route.template!r}{near}")
+            if route.when is None and number < len(self.route) - 1:
+                raise ValueError(f"route.{number}: takes every item, so that the routes after it are never reached")
+        if unused := set(self.templates) - {route.template for route in self.route}:
+            raise ValueError(f"templates.{sorted(unused)[0]}: no route leads to it")
+
+
+def _meant(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

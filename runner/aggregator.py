@@ -1,0 +1,62 @@
+"""The one writer of a run: takes the workers' batches into the ledger and keeps the live counts.
+
+A plain object, so that `--local` calls it and Ray wraps it alike. It is synchronous and there is one of it on purpose:
+a commit is a few milliseconds of one thread's work, batches that queue up before it need no locks, and with one writer
+"exactly one judgment" is a matter of a primary key. It keeps nothing that the ledger does not hold, so that it may die
+at any moment and be opened again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import fields
+from pathlib import Path
+
+from .ledger import Ledger, Spend
+from .protocol import Ack, Batch, History, Snapshot, Tally
+
+
+class Aggregator:
+    """The open ledger and its tallies. Calls must be serialized (a Ray actor does; in process, one executor thread)."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._ledger = Ledger(Path(path))
+        # Counted once here and kept by what each commit changed: a snapshot every second must not scan the ledger.
+        self._tallies = self._ledger.tallies()
+
+    def record(self, batch: Batch) -> Ack:
+        """Commits a batch; what is acknowledged is on the disk."""
+        recorded = self._ledger.record(batch)
+        for pair, change in recorded.changes.items():
+            self._tallies[pair] = _sum(self._tallies.get(pair, Tally()), change)
+        return recorded.ack
+
+    def snapshot(self) -> Snapshot:
+        """The counts as of the last commit."""
+        return Snapshot(dict(self._tallies))
+
+    def waiting(
+        self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
+    ) -> list[tuple[int, int, History]]:
+        """Trials of a model that are to be judged again: (shard, position, history)."""
+        return self._ledger.waiting(model, kinds, limit, skip)
+
+    def done_positions(self, shard: int) -> set[int]:
+        """The trials of a shard that have a judgment."""
+        return self._ledger.done_positions(shard)
+
+    def pending_positions(self, shard: int) -> set[int]:
+        """The trials of a shard that wait to be judged again."""
+        return self._ledger.pending_positions(shard)
+
+    def spend(self) -> dict[str, Spend]:
+        """Everything ever spent in this run, by model."""
+        return self._ledger.spend()
+
+    def close(self) -> None:
+        """Closes the ledger."""
+        self._ledger.close()
+
+
+def _sum(left: Tally, right: Tally) -> Tally:
+    return Tally(*(getattr(left, name.name) + getattr(right, name.name) for name in fields(Tally)))

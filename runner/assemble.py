@@ -1,0 +1,124 @@
+"""Makes the tasks that workers get: from a shard's staged rows, or from trials that wait in the ledger.
+
+Hides which trials are left out (judged already, waiting, or handed to somebody else) and where an item's row is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .dispatch import Work
+from .plan import Shard
+from .pool import AggregatorHandle
+from .protocol import History, Task, Trial
+from .stage import Staged
+
+TASK_TRIALS = 500
+COLUMNS = ["row", "id", "question_id", "system", "group", "fields"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A shard to be judged. `untouched`: nothing of it can be in the ledger yet."""
+
+    shard: Shard
+    untouched: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A ticket for trials of a model that wait in the ledger; which ones is settled when it is handed out."""
+
+    model: str
+    kinds: tuple[str, ...]
+
+
+class Assembler:
+    """Turns work into tasks, and knows which waiting trials are out."""
+
+    def __init__(self, shards: Mapping[int, Shard], staged: Staged, aggregator: AggregatorHandle) -> None:
+        self._shards = shards
+        self._staged = staged
+        self._aggregator = aggregator
+        self._out: dict[int, tuple[str, frozenset[tuple[int, int]]]] = {}
+        self._begun: set[int] = set()
+
+    def handed(self, model: str) -> int:
+        """How many of the model's waiting trials are out with workers."""
+        return sum(len(trials) for name, trials in self._out.values() if name == model)
+
+    def ended(self, work_id: int) -> None:
+        """The work's trials are recorded, or left."""
+        self._out.pop(work_id, None)
+
+    def lost(self, work_id: int) -> None:
+        """The work's worker died: what it recorded before is in the ledger, the rest goes out again."""
+        self._out.pop(work_id, None)
+
+    async def task(self, work: Work) -> Task | None:
+        """The task for this work as things stand now; None where nothing of it is left to do."""
+        payload = work.payload
+        if isinstance(payload, Fresh):
+            return await self._fresh(work.id, payload)
+        assert isinstance(payload, Again)
+        return await self._again(work.id, payload)
+
+    async def _fresh(self, work_id: int, fresh: Fresh) -> Task | None:
+        shard = fresh.shard
+        skip: set[int] = set()
+        if not fresh.untouched or shard.id in self._begun:
+            skip = await self._aggregator.done_positions(shard.id) | await self._aggregator.pending_positions(shard.id)
+        self._begun.add(shard.id)
+        histories = {p: History() for p in range(shard.rows) if p not in skip}
+        return self._made(work_id, shard, self._trials(shard, histories))
+
+    async def _again(self, work_id: int, again: Again) -> Task | None:
+        out = frozenset().union(*(trials for _, trials in self._out.values()))
+        found = await self._aggregator.waiting(again.model, again.kinds, TASK_TRIALS, out)
+        # Another ticket may have been handed out while this one waited for its answer.
+        taken = frozenset().union(*(trials for _, trials in self._out.values()))
+        by_kind: Counter[tuple[str, int]] = Counter()
+        for shard_id, position, _ in found:
+            if (shard_id, position) not in taken:
+                shard = self._shards[shard_id]
+                by_kind[shard.judge, shard.repeat] += 1
+        if not by_kind:
+            return None
+        # A task holds one judge and repeat: the commonest now, the others with the next ticket.
+        kind = by_kind.most_common(1)[0][0]
+        histories: dict[int, dict[int, History]] = {}
+        for shard_id, position, history in found:
+            shard = self._shards[shard_id]
+            if (shard.judge, shard.repeat) == kind and (shard_id, position) not in taken:
+                histories.setdefault(shard_id, {})[position] = history
+        self._out[work_id] = (again.model, frozenset((s, p) for s, held in histories.items() for p in held))
+        trials = [t for shard_id, held in histories.items() for t in self._trials(self._shards[shard_id], held)]
+        return self._made(work_id, self._shards[next(iter(histories))], trials)
+
+    def _made(self, work_id: int, shard: Shard, trials: Iterable[Trial]) -> Task | None:
+        held = tuple(trials)
+        return Task(work_id, shard.judge, shard.model, shard.repeat, held) if held else None
+
+    def _trials(self, shard: Shard, histories: Mapping[int, History]) -> list[Trial]:
+        template = f"template:{shard.judge}"
+        frame = self._staged.frame(shard.first_row, shard.rows, [*COLUMNS, template])
+        trials = []
+        for row in frame.iter_rows(named=True):
+            position = row["row"] - shard.first_row
+            if row[template] is not None and position in histories:
+                trials.append(
+                    Trial(
+                        shard=shard.id,
+                        position=position,
+                        item_id=row["id"],
+                        question_id=row["question_id"],
+                        system=row["system"],
+                        group=row["group"],
+                        template=row[template],
+                        fields=row["fields"],
+                        history=histories[position],
+                    )
+                )
+        return trials

@@ -1,0 +1,335 @@
+"""The config file as frozen, strictly typed records: what a run means, and how it is to be carried out.
+
+Every wrong key is an error that names its path and, where one is near, the name that was meant.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from judges import Sampling
+
+from .errors import ConfigError
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+class Join(_Record):
+    """A reference file whose rows are joined to the items."""
+
+    path: str
+    on: str
+    """Name of the column, in both files."""
+    expect: Literal["any", "all"] = "any"
+    """`all`: every reference question must have an answer from every system."""
+
+
+class Label(_Record):
+    """A human label: the column it stands in, and its type."""
+
+    field: str
+    type: Literal["bool"] = "bool"
+
+
+class Items(_Record):
+    """Where the items come from, and which columns mean what. Paths are relative to the config file."""
+
+    path: str | list[str] | None = None
+    systems: dict[str, str] | None = None
+    """System name → path or glob, instead of `path`."""
+    format: Literal["jsonl", "json", "csv", "parquet"] | None = None
+    """By default the file's ending tells."""
+    join: Join | None = None
+    fields: dict[str, str] = {}
+    """Canonical or own name → column of the file. A canonical field that is not named is the column of its own name."""
+    labels: dict[str, Label] = {}
+    on_bad: Literal["stop", "skip"] = "stop"
+    empty_response: Literal["judge", "wrong", "error"] = "judge"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Items:
+        if (self.path is None) == (self.systems is None):
+            raise ValueError("give either path or systems")
+        return self
+
+
+class Limits(_Record):
+    """What the account allows, over the whole cluster."""
+
+    rpm: Positive | None = None
+    tpm: Positive | None = None
+    in_flight: Annotated[int, Field(ge=1)] = 256
+
+
+class Price(_Record):
+    """USD per million tokens."""
+
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+    cached_input: Annotated[float, Field(ge=0)] | None = None
+
+
+class Extra(_Record):
+    """What some endpoints want besides: Azure-style headers and queries, own body fields. Never a key."""
+
+    headers: dict[str, str] = {}
+    query: dict[str, str] = {}
+    body: dict[str, Any] = {}
+
+
+class Model(_Record):
+    """A judge model: the served model, its endpoint, sampling, limits and prices, under a short name."""
+
+    name: Annotated[str, Field(min_length=1)]
+    model: Annotated[str, Field(min_length=1)]
+    revision: str | None = None
+    base_url: str = "https://api.openai.com/v1"
+    api_key_env: str | None = None
+    api_key_file: str | None = None
+    account: str | None = None
+    limits: Limits = Limits()
+    price: Price | None = None
+    sampling: Sampling = Sampling()
+    structured: Literal["json_schema", "json_object", "off"] = "json_schema"
+    """How this endpoint is asked for JSON by judges whose `structured` is auto or require."""
+    timeout_s: Positive = 120.0
+    """From sending a request to the last byte of its reply."""
+    extra: Extra = Extra()
+
+    @property
+    def account_name(self) -> str:
+        """What the limits apply to: `account`, else the model's own name."""
+        return self.account or self.name
+
+    @field_validator("base_url")
+    @classmethod
+    def _url(cls, value: str) -> str:
+        match = re.match(r"https?://([^/@]*@)?[^/\s?#]+", value)
+        if not match:
+            raise ValueError("must start with http:// or https:// and name a host")
+        if match.group(1):
+            raise ValueError("must not hold credentials: name the variable that does with api_key_env")
+        return value.rstrip("/")
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _variable(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+            raise ValueError("must be the NAME of an environment variable, not the key itself")
+        return value
+
+    @model_validator(mode="after")
+    def _one_key(self) -> Model:
+        if self.api_key_env and self.api_key_file:
+            raise ValueError("give either api_key_env or api_key_file")
+        return self
+
+
+class JudgeUse(_Record):
+    """A judge of the run: its name or path, and what this run sets differently."""
+
+    use: str
+    sampling: Sampling = Sampling()
+
+
+class Retry(_Record):
+    """How often a trial is tried before its outcome stands."""
+
+    attempts: Annotated[int, Field(ge=1)] = 6
+    """Sends of one request that failed for a reason of its own (5xx, reset, timeout); 429 and outages do not count."""
+    rejudge: Annotated[int, Field(ge=0)] = 2
+    """Fresh requests after a reply that could not be read."""
+    refused: Annotated[int, Field(ge=0)] = 1
+    """Fresh requests after a refusal (not after a content filter)."""
+    max_outage: str = "30m"
+    """How long a whole endpoint may be unreachable before the run stops, resumable."""
+
+    @field_validator("max_outage")
+    @classmethod
+    def _duration(cls, value: str) -> str:
+        if not _DURATION.fullmatch(value):
+            raise ValueError("must be a duration such as 90s, 30m or 2h")
+        return value
+
+    @property
+    def max_outage_s(self) -> float:
+        """`max_outage` in seconds."""
+        match = _DURATION.fullmatch(self.max_outage)
+        assert match is not None
+        return float(match.group(1)) * _SECONDS[match.group(2)]
+
+
+class Budget(_Record):
+    """What the run may cost at most, every attempt of every session counted."""
+
+    usd: Positive | None = None
+
+
+class RunConfig(_Record):
+    """One run: items × judges × models × repeats."""
+
+    name: Annotated[str, Field(min_length=1)]
+    items: Items
+    judges: Annotated[list[JudgeUse], Field(min_length=1)]
+    models: Annotated[list[Model], Field(min_length=1)]
+    repeats: Annotated[int, Field(ge=1)] = 1
+    retry: Retry = Retry()
+    seed: int = 0
+    max_unscored: Share = 0.01
+    budget: Budget = Budget()
+    workers: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
+    out: str | None = None
+    """The run directory; by default runs/<name> beside where the command runs."""
+
+    @field_validator("judges", mode="before")
+    @classmethod
+    def _judge_names(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            return [{"use": entry} if isinstance(entry, str) else entry for entry in value]
+        return value
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _model_names(cls, value: Any) -> Any:
+        if isinstance(value, list):
+            return [
+                {"name": entry, "model": entry, "api_key_env": "OPENAI_API_KEY"} if isinstance(entry, str) else entry
+                for entry in value
+            ]
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RunConfig:
+        names = [model.name for model in self.models]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise ValueError(f"models: two entries are named {sorted(twice)[0]!r}; names must differ")
+        limits: dict[str, tuple[str, Limits]] = {}
+        for model in self.models:
+            first, known = limits.setdefault(model.account_name, (model.name, model.limits))
+            if known != model.limits:
+                raise ValueError(
+                    f"models: {first!r} and {model.name!r} share the account {model.account_name!r} "
+                    "but differ in limits; an account has one set of limits"
+                )
+        if self.budget.usd is not None and (free := [m.name for m in self.models if m.price is None]):
+            raise ValueError(f"budget.usd needs a price for every model; {free[0]!r} has none")
+        return self
+
+    def model(self, name: str) -> Model:
+        """The model of that short name."""
+        return next(model for model in self.models if model.name == name)
+
+    def accounts(self) -> dict[str, Limits]:
+        """Account name → its limits."""
+        return {model.account_name: model.limits for model in self.models}
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """SafeLoader that refuses a key given twice (YAML would let the last one win in silence)."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise ConfigError(f"line {key_node.start_mark.line + 1}: the key {key!r} is given twice")
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
+    """Read a config file and apply `a.b=c` overrides (values are YAML; list entries by number)."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    try:
+        # S506 does not apply: _StrictLoader is a SafeLoader.
+        data = yaml.load(text, Loader=_StrictLoader)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: must be a mapping with the keys name, items, judges, models")
+    for override in overrides or []:
+        _apply(data, override)
+    return parse_config(data, source=str(path))
+
+
+def parse_config(data: Mapping[str, Any], source: str = "config") -> RunConfig:
+    """Validate a config given as plain data; all errors are told at once, a line each."""
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError as error:
+        lines = "\n  ".join(_explain(error, data))
+        raise ConfigError(f"{source}: {lines}") from None
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    path, equals, raw = override.partition("=")
+    if not equals or not path:
+        raise ConfigError(f"--set {override}: must look like a.b=value")
+    try:
+        value = yaml.load(raw, Loader=_StrictLoader)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {override}: the value is not valid YAML") from None
+    target: Any = data
+    parts = path.split(".")
+    for depth, part in enumerate(parts):
+        last = depth == len(parts) - 1
+        if isinstance(target, list):
+            if not part.isdigit() or int(part) >= len(target):
+                raise ConfigError(f"--set {override}: {'.'.join(parts[:depth])} has no entry {part!r}")
+            if last:
+                target[int(part)] = value
+            else:
+                target = target[int(part)]
+        elif isinstance(target, dict):
+            if last:
+                target[part] = value
+            else:
+                target = target.setdefault(part, {})
+        else:
+            raise ConfigError(f"--set {override}: {'.'.join(parts[:depth])} is not a mapping")
+
+
+def _explain(error: ValidationError, data: Mapping[str, Any]) -> Iterator[str]:
+    for fault in error.errors():
+        where = ".".join(str(part) for part in fault["loc"]) or "config"
+        message = fault["msg"].removeprefix("Value error, ")
+        if fault["type"] == "extra_forbidden":
+            meant = difflib.get_close_matches(str(fault["loc"][-1]), _siblings(fault["loc"]), n=1)
+            message = "unknown key" + (f"; did you mean {meant[0]!r}?" if meant else "")
+        elif fault["type"] == "missing":
+            message = "is missing"
+        elif isinstance(fault["input"], bool) and fault["type"] != "bool_type":
+            message += " (got a boolean: in YAML 1.1 yes, no, on and off are booleans; quote the word)"
+        yield f"{where}: {message}"
+
+
+def _siblings(loc: tuple[int | str, ...]) -> list[str]:
+    """The keys that could have stood where `loc` points."""
+    record: Any = RunConfig
+    names = {"items": Items, "join": Join, "labels": Label, "limits": Limits, "price": Price, "extra": Extra}
+    names |= {"models": Model, "judges": JudgeUse, "retry": Retry, "budget": Budget, "sampling": Sampling}
+    for part in loc[:-1]:
+        record = names.get(str(part), record)
+    return list(record.model_fields)

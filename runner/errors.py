@@ -1,0 +1,71 @@
+"""The errors that end a command, and the exit status each one means.
+
+    JuryboxError
+    ├── InputError              2   the command line, config, a judge or an item is wrong; nothing was paid
+    │   ├── ConfigError             a key of the config, with its path
+    │   ├── ItemError               an item, with file:line and id
+    │   ├── MeaningChanged          the directory holds a run that means something else, with a diff
+    │   └── RunLocked               another process works in the directory, or it cannot be written
+    ├── Interrupted           130   SIGINT or SIGTERM; resumable
+    ├── StoppedEarly            4   outage, endpoint never reached, disk full, budget; resumable
+    ├── ActionNeeded            5   401, no quota, unknown model: in the provider's words
+    └── WorkerDied                  internal to pool and driver: a worker process is gone
+
+Every class survives pickling: they cross process borders.
+"""
+
+from __future__ import annotations
+
+
+class JuryboxError(Exception):
+    """Root of all errors that are not bugs. `exit_status` is what the command ends with."""
+
+    exit_status = 1
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class InputError(JuryboxError):
+    """Something the user wrote is wrong; nothing has been paid."""
+
+    exit_status = 2
+
+
+class ConfigError(InputError):
+    """A key of the config is wrong."""
+
+
+class ItemError(InputError):
+    """An item is wrong."""
+
+
+class MeaningChanged(InputError):
+    """The directory's run means something else than the config."""
+
+
+class RunLocked(InputError):
+    """The run directory is in use or cannot be written."""
+
+
+class Interrupted(JuryboxError):
+    """The user asked to stop."""
+
+    exit_status = 130
+
+
+class StoppedEarly(JuryboxError):
+    """The run stopped before its end and can be resumed as it is."""
+
+    exit_status = 4
+
+
+class ActionNeeded(JuryboxError):
+    """Only the user can mend this, at the endpoint."""
+
+    exit_status = 5
+
+
+class WorkerDied(JuryboxError):
+    """A worker's process is gone; what it held is to be handed to another."""

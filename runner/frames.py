@@ -1,0 +1,248 @@
+"""The results of a run as frames: one row per planned trial, its item joined with its judgment.
+
+Everything that reads a run (metrics, export, Parquet, Python) reads these frames, so that a column means the same
+everywhere. A frame holds some tens of thousands of trials; memory does not grow with the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+import polars as pl
+
+from judges import Item, Judge
+
+from .columns import ATTEMPT_COLUMNS, COLUMNS, LABELS, SCORES
+from .config import RunConfig
+from .ledger import Ledger
+from .plan import Shard
+from .staged import Staged
+
+ROWS_PER_FRAME = 50_000
+
+_RAW: dict[str, Any] = {
+    **COLUMNS,
+    "shard": pl.Int64,
+    "position": pl.Int64,
+    "key": pl.Binary,
+    "keys": pl.Binary,
+    "scores": pl.String,
+    "notes": pl.String,
+    "official": pl.Int64,
+    "judged_at": pl.Float64,
+    "attempt": pl.Int64,
+    "refusal_text": pl.String,
+    "id": pl.Int64,
+    **{name: ATTEMPT_COLUMNS[name] for name in ("try", "error", "status", "retry_after_s")},
+    "late_duplicate": pl.Int64,
+    "sent_at": pl.Float64,
+}
+"""How the ledger's columns come."""
+
+
+def frames(
+    staged: Staged,
+    ledger: Ledger,
+    config: RunConfig,
+    judges: Mapping[str, Judge],
+    rows_per_frame: int = ROWS_PER_FRAME,
+    *,
+    judge: str | None = None,
+    model: str | None = None,
+    fields: bool = False,
+) -> Iterator[pl.DataFrame]:
+    """Every planned trial in the plan's order, or of one judge or model only; `fields` adds the items' fields."""
+    shards = [
+        row.shard for row in ledger.shards() if judge in (None, row.shard.judge) and model in (None, row.shard.model)
+    ]
+    models = {entry.name: entry.model for entry in config.models}
+    fingerprints = {name: each.fingerprint for name, each in judges.items()}
+    for part in _parts(shards, rows_per_frame):
+        frame = _planned(part, staged, judges, fields)
+        judgments = _judgments(part, ledger).drop("template")
+        frame = frame.join(judgments, on=("shard", "position"), how="left", maintain_order="left")
+        frame = _decoded(frame, "scores", SCORES, _score_entries)
+        frame = _decoded(frame, "notes", pl.List(pl.String), orjson.loads)
+        yield frame.with_columns(
+            pl.col("key").bin.encode("hex"),
+            pl.lit(config.name).alias("run"),
+            pl.col("judge").replace_strict(fingerprints, return_dtype=pl.String).alias("judge_fingerprint"),
+            pl.col("model").replace_strict(models, return_dtype=pl.String).alias("model_id"),
+            pl.lit(1, pl.Int64).alias("batch_size"),
+            pl.lit(1, pl.Int64).alias("batch_position"),
+            pl.lit(0, pl.Int64).alias("bisect_depth"),
+            pl.col("official").cast(pl.Boolean).alias("official_reading"),
+            pl.lit(None, pl.Boolean).alias("injection_suspect"),
+            pl.lit(False).alias("is_control"),
+            _time("judged_at"),
+        ).select(*COLUMNS, *(["fields"] if fields else []))
+
+
+def attempt_frames(ledger: Ledger, rows_per_frame: int = ROWS_PER_FRAME) -> Iterator[pl.DataFrame]:
+    """Every request as made, in the order of recording."""
+    after = 0
+    while True:
+        columns, rows = ledger.attempt_rows(after, rows_per_frame)
+        if not rows:
+            return
+        after = rows[-1][columns.index("id")]
+        yield (
+            _typed(columns, rows)
+            .with_columns(
+                pl.col("keys").bin.encode("hex").str.extract_all(".{32}"),
+                pl.col("late_duplicate").cast(pl.Boolean),
+                _time("sent_at"),
+            )
+            .select(*ATTEMPT_COLUMNS)
+        )
+
+
+def _time(column: str) -> pl.Expr:
+    micros = (pl.col(column) * 1e6).round().cast(pl.Int64)
+    return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias(column)
+
+
+def _parts(shards: Sequence[Shard], rows_per_frame: int) -> Iterator[list[Shard]]:
+    """Runs of neighbouring shards that make up a frame; the rows they span are bounded too."""
+    part: list[Shard] = []
+    low = high = trials = 0
+    for shard in shards:
+        end = shard.first_row + shard.rows
+        if part:
+            low, high = min(low, shard.first_row), max(high, end)
+            if trials + shard.trials > rows_per_frame or high - low > rows_per_frame:
+                yield part
+                part = []
+        if not part:
+            low, high, trials = shard.first_row, end, 0
+        part.append(shard)
+        trials += shard.trials
+    if part:
+        yield part
+
+
+def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge], fields: bool) -> pl.DataFrame:
+    """The trials of some shards with their items."""
+    first = min(shard.first_row for shard in shards)
+    rows = max(shard.first_row + shard.rows for shard in shards) - first
+    names = sorted({shard.judge for shard in shards})
+    wanted = ["row", "id", "question_id", "system", "group", "labels", *(f"template:{name}" for name in names)]
+    items = staged.frame(first, rows, [*wanted, *(["fields"] if fields else [])])
+    items = _decoded(items, "labels", LABELS, _label_entries)
+    for name in names:
+        member = _slices(judges[name], items, staged)
+        items = items.with_columns(pl.Series(f"slices:{name}", member, pl.List(pl.String)))
+    plan = pl.DataFrame(
+        {
+            "shard": [shard.id for shard in shards],
+            "judge": [shard.judge for shard in shards],
+            "model": [shard.model for shard in shards],
+            "repeat": [shard.repeat for shard in shards],
+            "first": [shard.first_row for shard in shards],
+            "row": [range(shard.first_row, shard.first_row + shard.rows) for shard in shards],
+        },
+        schema_overrides={"row": pl.List(pl.Int64)},
+    ).explode("row")
+
+    def of_judge(column: str) -> pl.Expr:
+        values = [pl.when(pl.col("judge") == name).then(pl.col(f"{column}:{name}")) for name in names]
+        return pl.coalesce(values).alias(column)
+
+    return (
+        plan.join(items, on="row", how="inner", maintain_order="left")
+        .with_columns(of_judge("template"), of_judge("slices"), (pl.col("row") - pl.col("first")).alias("position"))
+        .filter(pl.col("template").is_not_null())
+        .rename({"id": "item_id"})
+    )
+
+
+def _slices(judge: Judge, items: pl.DataFrame, staged: Staged) -> list[list[str]]:
+    """Which of the judge's extra slices each item belongs to."""
+    conditions = judge.slices.also
+    if not conditions:
+        return [[]] * len(items)
+    loaded = _Fields(staged)
+    found = []
+    for row, id_, question_id, system, group in items.select("row", "id", "question_id", "system", "group").iter_rows():
+        item = Item(id_, question_id, system, group, _FieldsOf(loaded, row))
+        found.append([name for name, condition in conditions.items() if condition.matches(item)])
+    return found
+
+
+class _Fields:
+    """Fields of items, loaded a few rows at a time when a condition asks: most look at question_id or group alone."""
+
+    ROWS = 1_000
+
+    def __init__(self, staged: Staged) -> None:
+        self._staged = staged
+        self._first = 0
+        self._values: list[bytes] = []
+
+    def of(self, row: int) -> dict[str, Any]:
+        """The fields of the item in that staged row."""
+        if not self._first <= row < self._first + len(self._values):
+            self._first = row
+            self._values = self._staged.frame(row, self.ROWS, ["fields"])["fields"].to_list()
+        # Not orjson: it makes floats of whole numbers beyond 64 bits.
+        fields: dict[str, Any] = json.loads(self._values[row - self._first])
+        return fields
+
+
+class _FieldsOf(Mapping[str, Any]):
+    """One item's fields, read when first looked at."""
+
+    def __init__(self, loaded: _Fields, row: int) -> None:
+        self._loaded = loaded
+        self._row = row
+
+    def __getitem__(self, name: str) -> Any:
+        return self._loaded.of(self._row)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded.of(self._row))
+
+    def __len__(self) -> int:
+        return len(self._loaded.of(self._row))
+
+
+def _score_entries(text: str) -> list[dict[str, Any]]:
+    return [{"key": name, "value": float(value)} for name, value in orjson.loads(text).items()]
+
+
+def _label_entries(data: bytes) -> list[dict[str, str]]:
+    labels = {name: value for name, value in orjson.loads(data).items() if value is not None}
+    return [
+        {"key": name, "value": value if isinstance(value, str) else orjson.dumps(value).decode()}
+        for name, value in labels.items()
+    ]
+
+
+def _judgments(shards: Sequence[Shard], ledger: Ledger) -> pl.DataFrame:
+    """The judgments of some shards: asked for in runs of neighbouring ids, so that no other shard's are loaded."""
+    columns: list[str] = []
+    rows: list[tuple[Any, ...]] = []
+    start = 0
+    for index, shard in enumerate(shards):
+        if index + 1 == len(shards) or shards[index + 1].id != shard.id + 1:
+            columns, found = ledger.judgment_rows(shards[start].id, shard.id)
+            rows += found
+            start = index + 1
+    return _typed(columns, rows)
+
+
+def _typed(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
+    """The ledger's rows as a frame."""
+    values: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [[]] * len(columns)
+    return pl.DataFrame([pl.Series(name, column, _RAW[name]) for name, column in zip(columns, values, strict=True)])
+
+
+def _decoded(frame: pl.DataFrame, column: str, dtype: Any, decode: Callable[[Any], Any]) -> pl.DataFrame:
+    """A JSON column decoded. Each distinct text is decoded once: among scores, labels and notes they are few."""
+    distinct = frame[column].drop_nulls().unique()
+    table = pl.DataFrame({column: distinct, "decoded": pl.Series([decode(text) for text in distinct], dtype=dtype)})
+    joined = frame.join(table, on=column, how="left", maintain_order="left")
+    return joined.with_columns(pl.col("decoded").alias(column)).drop("decoded")

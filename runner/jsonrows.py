@@ -1,0 +1,218 @@
+"""Rows of JSON: one object a line, or the elements of one array, both by the same strict decoder.
+
+Hides how values keep their type, how every fault keeps its place, and that memory does not grow with the file.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .rows import BOM, CHUNK, DAMAGE, MAX_RECORD_BYTES, REST_LOST, Fault, Record, Row, UnfitError, damaged, not_utf8
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def json_lines(file: io.BufferedReader[Any]) -> Iterator[Row]:
+    """One JSON object a line; blank lines are passed over."""
+    offset = 0
+    line = 0
+    while True:
+        try:
+            raw = file.readline(MAX_RECORD_BYTES + 1)
+            long = len(raw) > MAX_RECORD_BYTES
+            start, offset, line = offset, offset + len(raw), line + 1
+            while long and not raw.endswith(b"\n") and (raw := file.readline(CHUNK)):
+                offset += len(raw)
+        except DAMAGE as error:
+            yield line + 1, damaged(error)
+            return
+        if long:
+            yield line, Fault(f"the line is longer than {MAX_RECORD_BYTES:,} bytes")
+            continue
+        if not raw:
+            return
+        if line == 1 and raw.startswith(BOM):
+            raw, start = raw[3:], start + 3
+        if raw.isspace():
+            continue
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError as error:
+            yield line, not_utf8(start + error.start)
+            continue
+        yield line, _json_record(text)
+
+
+def json_array(file: io.BufferedReader[Any]) -> Iterator[Row]:
+    """The objects of one JSON array, an element at a time, by the same decoder as lines: ijson knows neither line
+    numbers nor keys given twice."""
+    array = _Array(file)
+    try:
+        yield from array.rows()
+    except DAMAGE as error:
+        yield array.line, damaged(error)
+    except json.JSONDecodeError as error:
+        yield array.line, Fault(f"not JSON: {error.msg}; {REST_LOST}")
+
+
+class _Array:
+    """A window of text over the file, moved on element by element."""
+
+    def __init__(self, file: io.BufferedReader[Any]) -> None:
+        self._file = file
+        # Bytes that are no UTF-8 become lone surrogates, so that only the element that holds them is at fault.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._text = ""
+        self._at = 0
+        self._ended = False
+        self._offset = 0
+        self.line = 1
+
+    def rows(self) -> Iterator[Row]:
+        self._skip("\ufeff")
+        if self._next() != "[":
+            raise json.JSONDecodeError("the file holds no array (one object a line: items.format: jsonl)", "", 0)
+        self._move(1)
+        if self._next() == "]":
+            self._move(1)
+        else:
+            yield from self._elements()
+        if self._next():
+            raise json.JSONDecodeError("something follows the array", "", 0)
+
+    def _elements(self) -> Iterator[Row]:
+        while True:
+            self._next()
+            end, row = self._element()
+            try:
+                self._text[self._at : end].encode()
+            except UnicodeEncodeError as error:
+                before = self._text[self._at : self._at + error.start].encode("utf-8", "surrogateescape")
+                row = not_utf8(self._offset + len(before))
+            yield self.line, row
+            self._move(end - self._at)
+            mark = self._next()
+            if mark not in (",", "]"):
+                raise json.JSONDecodeError("expecting ',' or ']' after an element", "", 0)
+            self._move(1)
+            if mark == "]":
+                return
+
+    def _element(self) -> tuple[int, Record | Fault]:
+        """Where the element at hand ends, and what it is; the window grows, doubling, until all of it is there."""
+        while True:
+            try:
+                try:
+                    value, end = _STRICT.raw_decode(self._text, self._at)
+                except UnfitError as error:
+                    value, end = _LENIENT.raw_decode(self._text, self._at)
+                    return end, Fault(str(error), value if isinstance(value, dict) else None)
+                return end, _checked(value, self._text[self._at : end])
+            except json.JSONDecodeError as error:
+                # Cut off by the window's end, or wrong? A cut string is reported where it starts, all else where it is.
+                cut = error.msg.startswith("Unterminated string") or error.pos > len(self._text) - 16
+                if self._ended or not cut:
+                    self._move(error.pos - self._at)
+                    raise
+            except RecursionError:
+                raise json.JSONDecodeError("nested too deeply", "", 0) from None
+            except ValueError as error:
+                raise json.JSONDecodeError(str(error), "", 0) from None
+            if len(self._text) - self._at > MAX_RECORD_BYTES:
+                raise json.JSONDecodeError(f"an element is longer than {MAX_RECORD_BYTES:,} bytes", "", 0)
+            self._fill(max(CHUNK, len(self._text) - self._at))
+
+    def _fill(self, size: int) -> None:
+        data = self._file.read(size)
+        self._ended = not data
+        self._text = self._text[self._at :] + self._decoder.decode(data, final=self._ended)
+        self._at = 0
+
+    def _move(self, count: int) -> None:
+        passed = self._text[self._at : self._at + count]
+        self.line += passed.count("\n")
+        self._offset += len(passed.encode("utf-8", "surrogateescape"))
+        self._at += count
+
+    def _next(self) -> str:
+        """The next character that is not white space, or nothing at the end."""
+        while True:
+            match = _SPACE.match(self._text, self._at)
+            self._move((match.end() if match else self._at) - self._at)
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if self._ended:
+                return ""
+            self._fill(CHUNK)
+
+    def _skip(self, mark: str) -> None:
+        if self._next() == mark:
+            self._move(1)
+
+
+def _json_record(text: str) -> Record | Fault:
+    try:
+        value = _STRICT.decode(text)
+    except json.JSONDecodeError as error:
+        return Fault(f"not JSON: {error.msg} (column {error.colno})")
+    except UnfitError as error:
+        return Fault(str(error), _lenient(text))
+    except RecursionError:
+        return Fault("not usable JSON: nested too deeply")
+    except ValueError as error:
+        return Fault(f"not usable JSON: {error}")
+    return _checked(value, text)
+
+
+def _checked(value: Any, text: str) -> Record | Fault:
+    if not isinstance(value, dict):
+        return Fault(f"not a JSON object but {_kind(value)}")
+    if _ESCAPED_SURROGATE.search(text):
+        for name, entry in value.items():
+            try:
+                json.dumps([name, entry], ensure_ascii=False).encode()
+            except UnicodeEncodeError:
+                return Fault(f"column {name!a} holds half of a surrogate pair (as \\ud83d alone)", value)
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Record:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        for name, value in pairs:
+            # By their JSON, since True == 1 == 1.0 in Python.
+            if json.dumps(value) != json.dumps(record[name]):
+                raise UnfitError(f"the key {name!a} is given twice with different values")
+    return record
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise UnfitError(f"the number {text[:40]} is too large")
+    return value
+
+
+def _constant(text: str) -> Any:
+    raise UnfitError(f"{text} is not a value of JSON")
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+_LENIENT = json.JSONDecoder()
+
+
+def _lenient(text: str) -> Record | None:
+    value = _LENIENT.decode(text)
+    return value if isinstance(value, dict) else None
+
+
+def _kind(value: Any) -> str:
+    kinds = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return kinds.get(type(value), "a number")

@@ -1,0 +1,94 @@
+"""Looking at a run without working in it: its report, how far it is, its rows. Works while the run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from judges import Judge
+
+from .config import RunConfig
+from .ledger import Ledger
+from .protocol import Tally
+from .report import Report, build
+from .rundir import RunDirectory
+from .stage import Staged, load_staged
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """A run directory opened for reading."""
+
+    path: Path
+    config: RunConfig
+    judges: dict[str, Judge]
+    staged: Staged
+    ledger: Ledger
+
+    def report(self) -> Report:
+        """The report as things stand."""
+        return build(self.config.name, self.path, self.config, self.judges, self.staged, self.ledger)
+
+
+@contextmanager
+def open_run(directory: Path) -> Iterator[OpenRun]:
+    """Open the run in a directory; InputError where there is none."""
+    run = RunDirectory(directory)
+    config, judges = run.opened()
+    with Ledger(run.ledger, read_only=True) as ledger:
+        yield OpenRun(run.path, config, {judge.name: judge for judge in judges}, load_staged(run.items), ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a run is."""
+
+    name: str
+    directory: str
+    trials: int
+    done: int
+    waiting: int
+    cost_usd: float
+    tallies: dict[tuple[str, str], Tally]
+
+    @property
+    def complete(self) -> bool:
+        """Every trial has a judgment."""
+        return self.done == self.trials
+
+    def document(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        pairs = [{"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()]
+        head = {name: getattr(self, name) for name in ("name", "directory", "trials", "done", "waiting", "cost_usd")}
+        return {**head, "complete": self.complete, "judge_models": pairs}
+
+    def text(self) -> str:
+        """As a person reads it."""
+        share = 100 * self.done / self.trials if self.trials else 100.0
+        word = "complete" if self.complete else f"INCOMPLETE {min(share, 99.9):.0f} %"
+        lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged, ${self.cost_usd:,.4f} spent"]
+        for (judge, model), tally in sorted(self.tallies.items()):
+            states = ("scored", "malformed", "refused", "failed", "poisoned", "waiting", "parked")
+            parts = [f"{getattr(tally, name):,} {name}" for name in states if getattr(tally, name) or name == "scored"]
+            lines.append(f"  {judge} × {model}: {tally.done:,} of {tally.trials:,} ({', '.join(parts)})")
+        return "\n".join(lines)
+
+
+def status_of(directory: Path) -> Status:
+    """How far the run in a directory is; needs no pass over its items."""
+    run = RunDirectory(directory)
+    manifest = run.manifest()
+    with Ledger(run.ledger, read_only=True) as ledger:
+        tallies = ledger.tallies()
+        return Status(
+            name=manifest["name"] if manifest else directory.name,
+            directory=str(directory),
+            trials=sum(tally.trials for tally in tallies.values()),
+            done=sum(tally.done for tally in tallies.values()),
+            waiting=sum(tally.waiting + tally.parked for tally in tallies.values()),
+            cost_usd=sum(spend.usage.cost_usd for spend in ledger.spend().values()),
+            tallies=tallies,
+        )

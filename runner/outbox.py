@@ -1,0 +1,88 @@
+"""What a worker has to tell the aggregator, kept until it is acknowledged.
+
+Hides batching and re-sending: one batch is in flight at a time, everything that arrives meanwhile goes into the next
+one, and a batch is sent again until the aggregator has answered, since an error never means "not recorded".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from .protocol import Ack, Attempt, Batch, Judgment, Waiting
+
+LINGER_S = 0.02
+BATCH_RECORDS = 500
+
+Send = Callable[[Batch], Awaitable[Ack]]
+
+
+@dataclass(slots=True, eq=False)
+class _Record:
+    attempt: Attempt | None = None
+    judgment: Judgment | None = None
+    waiting: Waiting | None = None
+    acknowledged: bool = False
+
+
+class Outbox:
+    """Send records in numbered batches. `send` returns once the batch is committed, and raises only for good."""
+
+    def __init__(self, sender: str, send: Send) -> None:
+        self._sender = sender
+        self._send = send
+        self._seq = 0
+        self._queue: deque[_Record] = deque()
+        self._lock = asyncio.Lock()
+        self._unanswered: tuple[Batch, list[_Record]] | None = None
+
+    def note(self, attempt: Attempt) -> None:
+        """Send along with the next batch; nobody waits for it (`drain` does)."""
+        self._queue.append(_Record(attempt=attempt))
+
+    async def record(
+        self,
+        attempt: Attempt | None = None,
+        judgment: Judgment | None = None,
+        waiting: Waiting | None = None,
+    ) -> None:
+        """Send, and return once it is acknowledged. What is given in one call is committed in one transaction."""
+        record = _Record(attempt, judgment, waiting)
+        self._queue.append(record)
+        while not record.acknowledged:
+            await self._flush(record)
+
+    async def drain(self) -> None:
+        """Return once everything noted so far is acknowledged."""
+        while self._queue:
+            await self._flush(self._queue[-1])
+
+    async def _flush(self, wanted: _Record) -> None:
+        async with self._lock:
+            if wanted.acknowledged:
+                return
+            if self._unanswered is None:
+                if len(self._queue) < BATCH_RECORDS:
+                    await asyncio.sleep(LINGER_S)
+                self._unanswered = self._next_batch()
+            # Where sending was broken off, the aggregator may hold this number already: the same batch goes again.
+            batch, records = self._unanswered
+            await self._send(batch)
+            self._unanswered = None
+            for record in records:
+                self._queue.popleft()
+                record.acknowledged = True
+
+    def _next_batch(self) -> tuple[Batch, list[_Record]]:
+        records = [self._queue[i] for i in range(min(BATCH_RECORDS, len(self._queue)))]
+        self._seq += 1
+        batch = Batch(
+            sender=self._sender,
+            seq=self._seq,
+            attempts=tuple(record.attempt for record in records if record.attempt),
+            judgments=tuple(record.judgment for record in records if record.judgment),
+            waiting=tuple(record.waiting for record in records if record.waiting),
+        )
+        return batch, records

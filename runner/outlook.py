@@ -1,0 +1,100 @@
+"""Whether an account is worth going on with, as all workers together see its endpoint.
+
+Pure: time comes in as a number. An endpoint that was never reached, that has been away for too long, or that wants
+something of the user is closed; the other accounts of a sweep go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .config import RunConfig
+from .protocol import AccountNews
+
+NEVER_REACHED_PROBES = 3
+NEVER_REACHED_S = 4.0
+"""An endpoint that gave no reply of any kind over so many connections and seconds counts as never reached."""
+
+
+@dataclass(slots=True)
+class _Account:
+    where: str
+    answered: bool = False
+    throttled: int = 0
+    trouble_since: float | None = None
+    failing: dict[str, int] = field(default_factory=dict)
+    unreachable: dict[str, int] = field(default_factory=dict)
+    last_error: str | None = None
+
+
+class Outlook:
+    """Collects the workers' news; tells which accounts are closed and why."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self._max_outage_s = config.retry.max_outage_s
+        self._max_outage = config.retry.max_outage
+        self._accounts = {m.account_name: _Account(m.base_url) for m in config.models}
+        self._models = {m.name: m.account_name for m in config.models}
+        self._given_up: dict[str, str] = {}
+        self._action_needed: dict[str, str] = {}
+
+    def heard(self, worker: str, news: Iterable[AccountNews], now_s: float) -> list[str]:
+        """Take in one worker's news; returns accounts that are given up because of it."""
+        closed = []
+        for heard in news:
+            account = self._accounts[heard.account]
+            account.answered = account.answered or heard.answered > 0
+            account.throttled += heard.throttled
+            account.last_error = heard.last_error or account.last_error
+            account.failing[worker] = heard.failing
+            account.unreachable[worker] = heard.unreachable
+            if heard.succeeded or heard.throttled or not any(account.failing.values()):
+                account.trouble_since = None
+            elif account.trouble_since is None:
+                account.trouble_since = now_s
+            if heard.account not in self.closed and (why := self._why_give_up(heard.account, account, now_s)):
+                self._given_up[heard.account] = why
+                closed.append(heard.account)
+        return closed
+
+    def _why_give_up(self, name: str, account: _Account, now_s: float) -> str | None:
+        if account.trouble_since is None:
+            return None
+        away_s = now_s - account.trouble_since
+        probes = sum(account.unreachable.values())
+        if not account.answered and probes >= NEVER_REACHED_PROBES and away_s >= NEVER_REACHED_S:
+            return f"{name}: {account.where} was never reached ({account.last_error}); run the same command to go on"
+        if away_s >= self._max_outage_s:
+            return f"{name}: {account.where} gave no good reply for {self._max_outage} ({account.last_error})"
+        return None
+
+    def needs_action(self, account: str, words: str) -> None:
+        """The endpoint refuses for a reason that only the user can mend, told in the provider's words."""
+        self._action_needed.setdefault(account, words)
+
+    def forget(self, worker: str) -> None:
+        """The worker is gone; so is what it saw."""
+        for account in self._accounts.values():
+            account.failing.pop(worker, None)
+            account.unreachable.pop(worker, None)
+
+    @property
+    def closed(self) -> tuple[str, ...]:
+        """Accounts of which nothing more is asked in this session."""
+        return tuple(sorted({*self._given_up, *self._action_needed}))
+
+    @property
+    def given_up(self) -> list[str]:
+        """Why accounts were given up."""
+        return list(self._given_up.values())
+
+    @property
+    def action_needed(self) -> list[str]:
+        """What the user must mend."""
+        return list(self._action_needed.values())
+
+    @property
+    def throttled(self) -> dict[str, int]:
+        """429 replies of this session by model; models that share an account share the count."""
+        return {model: self._accounts[account].throttled for model, account in self._models.items()}

@@ -1,0 +1,174 @@
+"""What is to be judged: shards over the staged rows, the content-addressed key of every trial, and what it will cost.
+
+Pure. A plan depends on the staged items and the config alone, so that the same command makes the same plan again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from judges import Judge, Sampling
+
+from .config import Model, RunConfig
+from .errors import ConfigError
+
+MAX_SHARD_TRIALS = 500
+MIN_SHARD_TRIALS = 10
+SHARDS_PER_WORKER = 4
+
+Messages = Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A range of staged rows under one judge, model and repeat. A trial's position is its row − first_row."""
+
+    id: int
+    judge: str
+    model: str
+    repeat: int
+    first_row: int
+    rows: int
+    trials: int
+    """Rows that the judge routes; the others are no trials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One judge asked of one model, with everything that the two and the config settle between them."""
+
+    judge: Judge
+    model: Model
+    sampling: Sampling
+    """The judge's, then the model's, then the config's `judges:` entry; later wins."""
+    structured: str
+    """How JSON is asked for: `json_schema`, `json_object` or `off`."""
+
+    @property
+    def json_hint(self) -> bool:
+        """Whether the judge's hint that asks for JSON is appended: it wants an object, and the endpoint enforces none."""
+        return self.judge.structured != "off" and self.structured == "off" and self.judge.json_hint is not None
+
+    def key(self, system: str, item_id: str, messages: Messages, repeat: int) -> bytes:
+        """The trial's key: 128-bit blake2b over length-prefixed parts (design: exactly what changes an answer).
+
+        `messages` are the trial's own, without a json_hint.
+        """
+        parts = (
+            system,
+            item_id,
+            self.judge.name,
+            json.dumps([dict(message) for message in messages], sort_keys=True, ensure_ascii=False),
+            self.judge.reading_spec,
+            self.model.model,
+            self.model.revision or "",
+            json.dumps(self.sampling.body(), sort_keys=True),
+            str(repeat),
+        )
+        digest = hashlib.blake2b(digest_size=16)
+        for part in parts:
+            data = part.encode()
+            digest.update(len(data).to_bytes(8, "big"))
+            digest.update(data)
+        return digest.digest()
+
+    def body(self, messages: Messages) -> dict[str, object]:
+        """The request body for an OpenAI-compatible chat completion."""
+        body: dict[str, object] = {"model": self.model.model, "messages": list(messages), **self.sampling.body()}
+        schema = self.judge.response_schema()
+        if self.structured == "json_schema" and schema is not None:
+            name = "".join(c if c.isalnum() or c in "_-" else "_" for c in self.judge.name)[:64]
+            body["response_format"] = {
+                "type": "json_schema",
+                "json_schema": {"name": name, "strict": True, "schema": schema},
+            }
+        elif self.structured == "json_object":
+            body["response_format"] = {"type": "json_object"}
+        return body
+
+
+def pairs(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], Pair]:
+    """Every (judge name, model name) of the run. `judges` are those of `config.judges`, in its order."""
+    made: dict[tuple[str, str], Pair] = {}
+    meanings: dict[tuple[str, str, str, str], str] = {}
+    for use, judge in zip(config.judges, judges, strict=True):
+        for model in config.models:
+            if (judge.name, model.name) in made:
+                raise ConfigError(f"judges: two entries are named {judge.name!r}; names must differ")
+            sampling = use.sampling.over(model.sampling.over(judge.sampling))
+            wants_json = judge.structured != "off" and judge.response_schema() is not None
+            if judge.structured == "require" and model.structured == "off":
+                raise ConfigError(f"models: judge {judge.name!r} requires structured output; {model.name!r} says off")
+            pair = Pair(judge, model, sampling, model.structured if wants_json else "off")
+            meaning = (judge.name, model.model, model.revision or "", json.dumps(sampling.body(), sort_keys=True))
+            if (other := meanings.setdefault(meaning, model.name)) != model.name:
+                raise ConfigError(
+                    f"models: {other!r} and {model.name!r} mean the same for judge {judge.name!r}: "
+                    f"both ask {model.model!r} with equal sampling; their trials would have equal keys"
+                )
+            made[judge.name, model.name] = pair
+    return made
+
+
+def shard_size(rows: int, workers: int) -> int:
+    """Rows per shard, so that every worker gets several and none holds more than 500 trials."""
+    return min(MAX_SHARD_TRIALS, max(MIN_SHARD_TRIALS, math.ceil(rows / (workers * SHARDS_PER_WORKER))))
+
+
+def make_shards(
+    config: RunConfig,
+    judges: Sequence[Judge],
+    rows: int,
+    size: int,
+    trials_in: Callable[[str, int, int], int],
+) -> list[Shard]:
+    """All shards of the run. `trials_in(judge, first_row, rows)` counts the rows of a range that the judge routes."""
+    shards: list[Shard] = []
+    for first in range(0, rows, size):
+        count = min(size, rows - first)
+        for judge in judges:
+            trials = trials_in(judge.name, first, count)
+            if not trials:
+                continue
+            for model in config.models:
+                for repeat in range(config.repeats):
+                    shards.append(Shard(len(shards), judge.name, model.name, repeat, first, count, trials))
+    return shards
+
+
+def estimate_tokens(text_bytes: int) -> int:
+    """Tokens of a prompt by the rule of thumb of four bytes each; replies bring the true count."""
+    return math.ceil(text_bytes / 4)
+
+
+def prompt_bytes(messages: Messages) -> int:
+    """Bytes of UTF-8 that a request's messages hold."""
+    return sum(len(message["content"].encode()) for message in messages)
+
+
+def estimate(pair: Pair, trials: int, done: int, mean_prompt_bytes: float) -> Estimate:
+    """What the trials not yet done will cost at most, at one request each."""
+    left = trials - done
+    given = math.ceil(left * mean_prompt_bytes / 4)
+    taken = left * (pair.sampling.max_tokens or 0)
+    price = pair.model.price
+    usd = None if price is None else (given * price.input + taken * price.output) / 1e6
+    return Estimate(pair.judge.name, pair.model.name, trials, done, given, taken, usd)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is left to buy of one judge × model: tokens (prompt bytes / 4; at most max_tokens out) and money."""
+
+    judge: str
+    model: str
+    trials: int
+    done: int
+    input_tokens: int
+    output_tokens: int
+    usd: float | None
+    """None: the model has no price."""

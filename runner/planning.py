@@ -1,0 +1,87 @@
+"""From staged items to shards, keys and estimates: the walk over the rows that the pure plan needs.
+
+Shared by a session, which carries the plan out, and by `jurybox plan`, which shows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from judges import Item, Judge
+
+from .config import RunConfig
+from .plan import Estimate, Pair, Shard, estimate, make_shards, prompt_bytes, shard_size
+from .stage import Staged, input_signature
+
+SAMPLED_PLACES = 20
+SAMPLED_ROWS = 10
+"""The length of prompts is estimated from so many rows at so many places of the items."""
+UNKNOWN_CLUSTER_WORKERS = 16
+"""Workers assumed when shards are sized before the cluster is known."""
+
+
+def plan_signature(config: RunConfig, judges: Sequence[Judge], base: Path, limit: int | None) -> str:
+    """A digest of all that decides which trials there are and where they stand. Equal: the plan is the same."""
+    deciding = [
+        input_signature(config, base),
+        limit,
+        config.repeats,
+        [(judge.name, judge.fingerprint) for judge in judges],
+        [(model.name, model.model, model.revision) for model in config.models],
+    ]
+    return hashlib.blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def planned_shards(config: RunConfig, judges: Sequence[Judge], staged: Staged, limit: int | None) -> list[Shard]:
+    """All shards over the staged rows, or over the first `limit` of them."""
+    workers = config.workers if config.workers != "auto" else UNKNOWN_CLUSTER_WORKERS
+    rows = staged.rows if limit is None else min(limit, staged.rows)
+    return make_shards(config, judges, rows, shard_size(rows, workers), staged.trial_counts)
+
+
+def items_of(staged: Staged, first_row: int, rows: int, judge: Judge) -> Iterator[tuple[int, Item, str]]:
+    """The items of a range of rows that the judge routes: row, item, template."""
+    template = f"template:{judge.name}"
+    columns = ["row", "id", "question_id", "system", "group", "fields", template]
+    for row in staged.frame(first_row, rows, columns).iter_rows(named=True):
+        if row[template] is not None:
+            item = Item(row["id"], row["question_id"], row["system"], row["group"], json.loads(row["fields"]))
+            yield row["row"], item, row[template]
+
+
+def trial_keys(
+    staged: Staged, shards: Sequence[Shard], pairs: Mapping[tuple[str, str], Pair]
+) -> Iterator[tuple[bytes, int, int]]:
+    """Every planned trial: its key, shard and position."""
+    for shard in shards:
+        pair = pairs[shard.judge, shard.model]
+        for row, item, template in items_of(staged, shard.first_row, shard.rows, pair.judge):
+            messages = pair.judge.render(item, template)
+            yield pair.key(item.system, item.id, messages, shard.repeat), shard.id, row - shard.first_row
+
+
+def sampled(staged: Staged, judge: Judge) -> Iterator[tuple[Item, str]]:
+    """Items that the judge routes, from places spread over the whole set, each with its template."""
+    step = max(SAMPLED_ROWS, staged.rows // SAMPLED_PLACES)
+    for first in range(0, staged.rows, step):
+        for _, item, template in items_of(staged, first, min(SAMPLED_ROWS, staged.rows - first), judge):
+            yield item, template
+
+
+def estimates(
+    shards: Sequence[Shard], done: Mapping[int, int], staged: Staged, pairs: Mapping[tuple[str, str], Pair]
+) -> list[Estimate]:
+    """What is left to buy of each judge × model. `done`: judged trials by shard id."""
+    mean: dict[str, float] = {}
+    made = []
+    for (judge, model), pair in pairs.items():
+        if judge not in mean:
+            sizes = [prompt_bytes(pair.judge.render(item, name)) for item, name in sampled(staged, pair.judge)]
+            mean[judge] = sum(sizes) / len(sizes) if sizes else 0.0
+        own = [shard for shard in shards if (shard.judge, shard.model) == (judge, model)]
+        trials = sum(shard.trials for shard in own)
+        made.append(estimate(pair, trials, sum(done.get(shard.id, 0) for shard in own), mean[judge]))
+    return made

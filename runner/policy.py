@@ -1,0 +1,108 @@
+"""Retry or give up: a value computed from what went wrong and how often, so that every rule can be tested as a table.
+
+Hides what each kind of failure says. A 429 and a connection that cannot be made are the endpoint's trouble and use up
+no attempt of the trial that met them; a 5xx, a timeout, a broken connection or an unreadable body may be the request's
+own doing and do. What only the user can mend stops the account; what can never work ends the trial.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 30.0
+
+
+class ErrorKind(StrEnum):
+    """What went wrong with a request, as far as it decides what to do next."""
+
+    THROTTLED = "throttled"
+    """429, or the provider says that it is overloaded."""
+    SERVER = "server"
+    TIMEOUT = "timeout"
+    """No whole reply within the model's `timeout_s`."""
+    UNREACHABLE = "unreachable"
+    """The connection could not be made: refused, no such host, no TLS."""
+    CONNECTION = "connection"
+    """The connection broke before the reply was whole."""
+    BAD_REPLY = "bad_reply"
+    """A reply that is no chat completion: unreadable, without choices, too large."""
+    BAD_REQUEST = "bad_request"
+    """400, 413, 422: this request can never work."""
+    AUTH = "auth"
+    QUOTA = "quota"
+    UNKNOWN_MODEL = "unknown_model"
+    """404, a redirect or `model_not_found`: nothing of that name is served under this address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Send it again after `delay_s`, without a slot held meanwhile. `counts`: this failure used up an attempt."""
+
+    delay_s: float
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Park:
+    """The attempts are used up: put the trial off to the end of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """This request can never work."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActionNeeded:
+    """Only the user can mend this; no request to the account makes sense until then."""
+
+    kind: str
+
+
+Decision = Retry | Park | Fail | ActionNeeded
+
+
+def decide(
+    kind: ErrorKind,
+    *,
+    tries: int,
+    attempts_allowed: int,
+    throttles: int,
+    retry_after_s: float | None = None,
+    jitter: float = 0.0,
+    endpoint_down: bool = False,
+) -> Decision:
+    """What to do after a failure.
+
+    `tries` and `throttles` are the failures of this request before this one, those that counted and those that did not.
+    `jitter` in [0, 1) is drawn by the caller. A Retry-After is waited out in full, the jitter on top.
+    `endpoint_down`: nothing succeeds there just now, so that this failure says nothing about the request.
+    """
+    match kind:
+        case ErrorKind.THROTTLED | ErrorKind.UNREACHABLE:
+            return Retry(_delay_s(throttles, retry_after_s, jitter), counts=False)
+        case ErrorKind.SERVER | ErrorKind.TIMEOUT | ErrorKind.CONNECTION | ErrorKind.BAD_REPLY:
+            if endpoint_down:
+                return Retry(_delay_s(throttles, retry_after_s, jitter), counts=False)
+            if tries + 1 >= attempts_allowed:
+                return Park()
+            return Retry(_delay_s(tries, retry_after_s, jitter), counts=True)
+        case ErrorKind.BAD_REQUEST:
+            return Fail(kind.value)
+        case ErrorKind.AUTH | ErrorKind.QUOTA | ErrorKind.UNKNOWN_MODEL:
+            return ActionNeeded(kind.value)
+        case _:
+            assert_never(kind)
+
+
+def _delay_s(before: int, retry_after_s: float | None, jitter: float) -> float:
+    # The exponent is bounded because 2.0 ** 1024 overflows, and an outage can fail that often.
+    window = min(LONGEST_DELAY_S, FIRST_DELAY_S * 2.0 ** min(before, 10))
+    if retry_after_s is not None:
+        return max(0.0, retry_after_s) + jitter * window
+    return window * (1 + jitter) / 2

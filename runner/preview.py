@@ -1,0 +1,124 @@
+"""What `jurybox plan` shows: trials, what is done, tokens, cost, and one rendered prompt per template. No call is made."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .config import RunConfig
+from .ledger import Ledger
+from .plan import Estimate, Messages, pairs
+from .planning import estimates, items_of, plan_signature, planned_shards, trial_keys
+from .rundir import RunDirectory, manifest_of, refuse_other_meaning
+from .session import load_judges
+from .stage import Staged, stage
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One template, filled in with the first item that is routed to it."""
+
+    judge: str
+    template: str
+    item_id: str
+    trials: int
+    messages: Messages
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A run before it is paid for."""
+
+    items: int
+    trials: int
+    judged: int
+    estimates: list[Estimate]
+    sampling: dict[str, dict[str, Any]]
+    """`judge × model` → the resolved sampling."""
+    structured: dict[str, str]
+    prompts: list[Prompt]
+    notes: list[str]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """As a person reads it."""
+        lines = [f"{self.items:,} items, {self.trials:,} trials, {self.judged:,} already judged"]
+        for entry in self.estimates:
+            name = f"{entry.judge} × {entry.model}"
+            cost = "no price given" if entry.usd is None else f"≤ ${entry.usd:,.4f} at one call each"
+            lines.append(
+                f"  {name}: {entry.trials - entry.done:,} calls, ~{entry.input_tokens:,} tokens in, "
+                f"≤ {entry.output_tokens:,} out, {cost}"
+            )
+            sampling = json.dumps(self.sampling[name], ensure_ascii=False)
+            lines.append(f"    sampling {sampling}, structured output {self.structured[name]}")
+        lines += [f"note: {note}" for note in self.notes]
+        for prompt in self.prompts:
+            lines.append(f"\n--- {prompt.judge} / {prompt.template}: {prompt.trials:,} items, here {prompt.item_id}")
+            for message in prompt.messages:
+                lines.append(f"[{message['role']}]\n{message['content']}")
+        return "\n".join(lines)
+
+
+def preview(config: RunConfig, base: Path, directory: Path, limit: int | None) -> Preview:
+    """Stage the items aside, plan, and see what the directory's ledger has of it."""
+    judges = load_judges(config, base)
+    known = pairs(config, judges)
+    run = RunDirectory(directory)
+    if (manifest := run.manifest()) is not None:
+        refuse_other_meaning(directory, manifest["meaning"], manifest_of(config, judges, known)["meaning"])
+    with tempfile.TemporaryDirectory(prefix="jurybox-plan-") as aside:
+        staged = stage(config, judges, base, Path(aside) / "items")
+        shards = planned_shards(config, judges, staged, limit)
+        done: dict[int, int] = {}
+        if run.ledger.is_file():
+            with Ledger(run.ledger, read_only=True) as ledger:
+                if ledger.meta("plan") == plan_signature(config, judges, base, limit):
+                    done = {row.shard.id: row.done for row in ledger.shards()}
+                else:
+                    judged = set(ledger.judged_keys())
+                    for key, shard, _ in trial_keys(staged, shards, known):
+                        done[shard] = done.get(shard, 0) + (key in judged)
+        prompts = [prompt for judge in judges for prompt in _prompts(staged, judge)]
+        notes = [
+            f"{count:,} items judged by {judge.name}: {text}"
+            for judge in judges
+            for text, count in staged.judges[judge.name]["cautions"].items()
+        ]
+        notes += [
+            f"{staged.judges[judge.name]['unrouted']:,} items are not routed by {judge.name} and left out"
+            for judge in judges
+            if staged.judges[judge.name]["unrouted"]
+        ]
+        return Preview(
+            items=staged.rows,
+            trials=sum(shard.trials for shard in shards),
+            judged=sum(done.values()),
+            estimates=estimates(shards, done, staged, known),
+            sampling={f"{judge} × {model}": pair.sampling.body() for (judge, model), pair in known.items()},
+            structured={f"{judge} × {model}": pair.structured for (judge, model), pair in known.items()},
+            prompts=prompts,
+            notes=notes,
+        )
+
+
+def _prompts(staged: Staged, judge: Any) -> list[Prompt]:
+    """The first item of every template, and how many items each has."""
+    first: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    for start in range(0, staged.rows, 2_000):
+        rows = min(2_000, staged.rows - start)
+        column = staged.frame(start, rows, [f"template:{judge.name}"]).to_series()
+        for template, count in column.drop_nulls().value_counts().iter_rows():
+            counts[template] = counts.get(template, 0) + count
+            if template not in first:
+                first[template] = next(i for _, i, name in items_of(staged, start, rows, judge) if name == template)
+    return [
+        Prompt(judge.name, name, item.id, counts[name], judge.render(item, name)) for name, item in sorted(first.items())
+    ]

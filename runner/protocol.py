@@ -1,0 +1,261 @@
+"""What travels between driver, workers and aggregator.
+
+Plain frozen records: they pickle, hold no handles and no secrets. A trial is addressed by (shard, position) inside one
+run's ledger, and named for good by its content-addressed key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens and money. Floats, since a batched request is shared out over its trials."""
+
+    input_tokens: float = 0.0
+    cached_tokens: float = 0.0
+    output_tokens: float = 0.0
+    reasoning_tokens: float = 0.0
+    cost_usd: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            self.cost_usd + other.cost_usd,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a trial has been through before: carried while it waits in the ledger to be judged again."""
+
+    malformed: int = 0
+    """Replies that could not be read so far."""
+    refused: int = 0
+    parked: int = 0
+    """Times its request kept failing until it was put off to the end of the run."""
+    attempts: int = 0
+    usage: Usage = field(default_factory=Usage)
+    official: bool | None = None
+    """The official reading of the first reply, where the judge declares one and a reply came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One trial as a worker gets it. `fields` is the item's fields as JSON bytes; labels never leave the driver."""
+
+    shard: int
+    position: int
+    item_id: str
+    question_id: str
+    system: str
+    group: str | None
+    template: str
+    fields: bytes
+    history: History = field(default_factory=History)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What the driver hands to a worker: trials of one judge, model and repeat."""
+
+    id: int
+    judge: str
+    model: str
+    repeat: int
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """How a task ended. Everything counted in `judged` and `waiting` is acknowledged by the aggregator."""
+
+    task: int
+    judged: int
+    waiting: int
+    left: int
+    """Trials neither judged nor waiting: the worker was told to stop, or the endpoint needs the user's action."""
+    action_needed: str | None = None
+    """The provider's words, where only the user can mend it (401, no quota, unknown model)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One request as made. Written once, never changed."""
+
+    request_id: str
+    keys: tuple[bytes, ...]
+    judge: str
+    model: str
+    model_id: str
+    stage: str
+    """Which call of the ladder this was: `first`, `rejudge:<k>`, `refused:<k>`, `last`."""
+    try_: int
+    """1 for the first send of this request, 2 after one retry, …"""
+    state: str
+    """`ok` or `error`."""
+    sent_at: float
+    """Wall clock, seconds since the epoch (a column, never used to order anything)."""
+    worker: str
+    served_model: str | None = None
+    system_fingerprint: str | None = None
+    status: int | None = None
+    error: str | None = None
+    """`<kind>: <message>`."""
+    finish_reason: str | None = None
+    answer_text: str | None = None
+    reasoning_text: str | None = None
+    refusal_text: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    latency_s: float | None = None
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """The outcome a trial ended with, as recorded."""
+
+    shard: int
+    position: int
+    key: bytes
+    state: str
+    reason: str | None
+    """Malformed: reason code; refused: by whom; failed: kind."""
+    verdict: str | None
+    """JSON object."""
+    scores: str | None
+    """JSON object of floats."""
+    template: str
+    stage: str | None
+    notes: tuple[str, ...]
+    parser_version: str
+    structured: str
+    request_id: str | None
+    """The attempt whose reply decided; None where no call was made (stage `empty`)."""
+    official: bool | None
+    attempts: int
+    usage: Usage
+    latency_s: float | None
+    """Of the deciding request."""
+    judged_at: float
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A trial that goes out again: `why` is malformed, refused or parked."""
+
+    shard: int
+    position: int
+    key: bytes
+    why: str
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a worker sends to the aggregator: kept by the worker and sent again until acknowledged.
+
+    `seq` counts 1, 2, … per sender with one batch in flight, so a batch that arrives twice is known by its number.
+    """
+
+    sender: str
+    seq: int
+    attempts: tuple[Attempt, ...] = ()
+    judgments: tuple[Judgment, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The batch is committed and synced."""
+
+    seq: int
+    duplicates: int
+    """Judgments that another worker had recorded already; theirs stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Live counts of one judge × model."""
+
+    trials: int = 0
+    scored: int = 0
+    malformed: int = 0
+    refused: int = 0
+    failed: int = 0
+    poisoned: int = 0
+    waiting: int = 0
+    """Waiting to be judged again (malformed or refused)."""
+    parked: int = 0
+    usage: Usage = field(default_factory=Usage)
+    requests: int = 0
+
+    @property
+    def done(self) -> int:
+        """Trials with a judgment."""
+        return self.scored + self.malformed + self.refused + self.failed + self.poisoned
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The aggregator's live counts: (judge, model) → Tally."""
+
+    tallies: dict[tuple[str, str], Tally]
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A worker's share of one account's limits. None: not limited."""
+
+    account: str
+    in_flight: int
+    requests_per_s: float | None = None
+    tokens_per_s: float | None = None
+    usd: float | None = None
+    """Money this worker may have spent or reserved since its start, in all; None: no cap."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountNews:
+    """What a worker saw of one account since its last tick."""
+
+    account: str
+    succeeded: int = 0
+    answered: int = 0
+    """HTTP replies of any kind."""
+    throttled: int = 0
+    failing: int = 0
+    """Requests that failed since the last one that succeeded (429 not counted)."""
+    unreachable: int = 0
+    """Connections that could not be made since the last HTTP reply of any kind."""
+    last_error: str | None = None
+    in_flight: int = 0
+    queued: int = 0
+    spent_usd: float = 0.0
+    """Settled since the worker's start."""
+    wants_usd: float = 0.0
+    """The smallest sum that a waiting request needs above the lease; 0 where none waits for money."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Driver to worker, about once a second: leases, or the order to stop."""
+
+    leases: tuple[Lease, ...]
+    stop: bool = False
+    """Start no request; finish those in flight, record them, let the tasks return."""
+    close: tuple[str, ...] = ()
+    """The same for single accounts."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A worker's answer to a tick."""
+
+    accounts: tuple[AccountNews, ...]
+    rss_bytes: int = 0

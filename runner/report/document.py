@@ -1,0 +1,113 @@
+"""The report as one JSON document: every number in full, shares never without their denominator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from runner.metrics import Agreement, Binary, Line, Result
+from runner.rates import Mean, Rate
+
+from .record import SCHEMA_VERSION, Cost, Report
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """Plain data, ready for any JSON writer; what has no value is null."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run": report.name,
+        "directory": report.directory,
+        "status": report.status,
+        "complete": report.complete,
+        "simulated": report.simulated,
+        "planned": report.planned,
+        "done": report.done,
+        "done_share": report.done_share,
+        "unscored": report.unscored,
+        "cost_usd": report.cost_usd,
+        "notices": report.notices,
+        "config": {
+            "repeats": report.repeats,
+            "max_unscored": report.max_unscored,
+            "judges": [asdict(judge) for judge in report.judges],
+            "models": [asdict(model) for model in report.models],
+        },
+        "items": {
+            "rows": report.items,
+            "duplicates": report.duplicates,
+            "rejects": report.rejects,
+            "coverage": [
+                asdict(part) | {"share": part.answered / part.total if part.total else None} for part in report.coverage
+            ],
+        },
+        "results": [_result(result) for result in report.results],
+        "agreement": [_agreement(entry) for entry in report.agreement],
+        "costs": [_cost(cost) for cost in report.costs],
+        "over_limit": [asdict(entry) for entry in report.over_limit],
+    }
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "judge": result.judge,
+        "model": result.model,
+        "system": result.system,
+        **_line(result.overall),
+        "groups": [{"group": name, **_line(line)} for name, line in result.groups.items()],
+        "macro": {name: asdict(entry) for name, entry in result.macro.items()},
+        "macro_official": result.macro_official,
+        "slices": [{"slice": name, **_line(line)} for name, line in result.slices.items()],
+        "reasons": {state: dict(reasons) for state, reasons in result.reasons.items()},
+        "stages": dict(result.stages),
+        "attempts_per_trial": result.attempts_per_trial,
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {
+        "planned": line.planned,
+        "scored": line.scored,
+        "malformed": line.malformed,
+        "refused": line.refused,
+        "failed": line.failed,
+        "poisoned": line.poisoned,
+        "unscored": line.unscored,
+        "not_done": line.not_done,
+        "scores": _scores(line.scores),
+        "official": None if line.official is None else asdict(line.official),
+    }
+
+
+def _scores(scores: Mapping[str, Binary | Mean]) -> dict[str, Any]:
+    return {
+        name: {"kind": "binary" if isinstance(entry, Binary) else "graded", **asdict(entry)}
+        for name, entry in scores.items()
+    }
+
+
+def _agreement(entry: Agreement) -> dict[str, Any]:
+    accuracy: Rate = entry.table.accuracy
+    return {
+        "judge": entry.judge,
+        "model": entry.model,
+        "system": entry.system,
+        "label": entry.label,
+        "n": entry.table.n,
+        "accuracy": asdict(accuracy),
+        "kappa": entry.table.kappa,
+        "kappa_undefined": entry.table.undefined,
+        "confusion": {"judge_human": asdict(entry.table)},
+    }
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    usage = asdict(cost.usage)
+    return {
+        "judge": cost.judge,
+        "model": cost.model,
+        "requests": cost.requests,
+        **usage,
+        "cost_usd": usage["cost_usd"] if cost.priced else None,
+        "latency_s": asdict(cost.latency),
+    }

@@ -1,0 +1,164 @@
+"""What a report says, as one frozen record: the renderers add form, never a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runner.metrics import Agreement, Latency, Result
+from runner.protocol import Usage
+
+SCHEMA_VERSION = 1
+"""Of the JSON document; changes when a key changes its meaning or goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFacts:
+    """A judge of the run."""
+
+    name: str
+    fingerprint: str
+    protocol_notes: tuple[str, ...]
+    parser_versions: tuple[str, ...]
+    trials: int
+    """Items that the judge routes."""
+    unrouted: int
+    cautions: Mapping[str, int]
+    """What is to be said about some items → how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A judge model of the run, as asked for and as served."""
+
+    name: str
+    model_id: str
+    revision: str | None
+    served: tuple[str, ...]
+    structured: tuple[str, ...]
+    simulated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many of the reference questions a system answered."""
+
+    system: str
+    answered: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one judge × model took. Every request counts, repeated and failed ones too."""
+
+    judge: str
+    model: str
+    requests: int
+    usage: Usage
+    priced: bool
+    latency: Latency
+
+
+@dataclass(frozen=True, slots=True)
+class OverLimit:
+    """A judge × model that left more trials without a score than `max_unscored` allows."""
+
+    judge: str
+    model: str
+    unscored: int
+    planned: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A run as it stands."""
+
+    name: str
+    directory: str
+    planned: int
+    done: int
+    repeats: int
+    max_unscored: float
+    items: int
+    duplicates: int
+    rejects: int
+    coverage: tuple[Coverage, ...]
+    judges: tuple[JudgeFacts, ...]
+    models: tuple[ModelFacts, ...]
+    results: tuple[Result, ...]
+    agreement: tuple[Agreement, ...]
+    costs: tuple[Cost, ...]
+    over_limit: tuple[OverLimit, ...]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned trial has a judgment."""
+        return self.done == self.planned
+
+    @property
+    def done_share(self) -> float | None:
+        """Share of the planned trials that have a judgment."""
+        return self.done / self.planned if self.planned else None
+
+    @property
+    def status(self) -> str:
+        """`complete`, or `INCOMPLETE` with the whole per cent that are done."""
+        return "complete" if self.complete else f"INCOMPLETE {100 * self.done // self.planned} %"
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any verdict came from `jurybox simulate`."""
+        return any(model.simulated for model in self.models)
+
+    @property
+    def unscored(self) -> int:
+        """Trials judged without a score."""
+        return sum(result.overall.unscored for result in self.results)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the run cost so far; None where no model has a price."""
+        priced = [cost.usage.cost_usd for cost in self.costs if cost.priced]
+        return sum(priced) if priced else None
+
+    @property
+    def notices(self) -> list[str]:
+        """What a reader must know before the numbers, most important first."""
+        said: list[str] = []
+        if not self.complete:
+            said.append(
+                f"{self.status}: {self.done:,} of {self.planned:,} trials have a judgment; "
+                "all shares are over those. The same command resumes."
+            )
+        if names := [model.name for model in self.models if model.simulated]:
+            said.append(
+                f"SIMULATED: the judge ({', '.join(names)}) was jurybox's simulated endpoint. "
+                "Its verdicts say nothing about the systems."
+            )
+        for over in self.over_limit:
+            said.append(
+                f"{over.judge} × {over.model}: {over.unscored:,} of {over.planned:,} trials "
+                f"({over.unscored / over.planned:.2%}) are without a score; max_unscored is {self.max_unscored:.2%}."
+            )
+        for judge in self.judges:
+            said.extend(f"{judge.name}: {text} ({_items(count)})" for text, count in judge.cautions.items() if count)
+            if judge.unrouted:
+                said.append(f"{judge.name}: no route matches {_items(judge.unrouted)}; this judge leaves them out.")
+        if self.rejects:
+            said.append(f"{self.rejects:,} input rows were rejected and are listed in items/rejects.jsonl.")
+        if self.duplicates:
+            said.append(f"{self.duplicates:,} input rows repeated an item word for word and count once.")
+        missing = [part for part in self.coverage if part.answered < part.total]
+        said.extend(
+            f"{part.system} answered {part.answered:,} of {part.total:,} reference questions; "
+            "the missing answers are in no denominator."
+            for part in missing
+        )
+        if self.repeats > 1:
+            said.append(f"Every item is judged {self.repeats} times; intervals take the repeats as independent.")
+        return said
+
+
+def _items(count: int) -> str:
+    return f"{count:,} item" + ("" if count == 1 else "s")

@@ -1,0 +1,173 @@
+"""A run's directory: where its files are, who works in it, and what the run in it means.
+
+Hides the lock, the manifest and the rule of design.md 5 by which a changed config may go on, or would silently mix two
+meanings and is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from judges import Judge, parse_judge
+
+from .config import RunConfig, parse_config
+from .errors import InputError, MeaningChanged, RunLocked
+from .plan import Pair
+
+FORMAT = 1
+
+
+def jurybox_version() -> str:
+    """The installed version; `unknown` where the source is run without an installation."""
+    try:
+        return version("jurybox")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+class RunDirectory:
+    """Paths, lock and manifest of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest_file = path / "manifest.json"
+        self.items = path / "items"
+        self.ledger = path / "run.db"
+        self.results = path / "results"
+        self.attempts = path / "attempts"
+        self.report = path / "report"
+
+    def create(self) -> None:
+        """Make the directory (mode 0700) where it does not exist; RunLocked where it cannot be written."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            probe = self.path / ".writable"
+            probe.touch(mode=0o600)
+            probe.unlink()
+        except OSError as error:
+            raise RunLocked(f"{self.path}: cannot be written: {error.strerror}") from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory for this process. The lock ends with the process, however that ends."""
+        file = self.path / "lock"
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
+                raise RunLocked(
+                    f"{self.path}: another jurybox works here (process {holder}); "
+                    "wait for it, or use --out for another directory"
+                ) from None
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
+            yield
+        finally:
+            os.close(descriptor)
+
+    def manifest(self) -> dict[str, Any] | None:
+        """The manifest, or None where no run has begun here."""
+        try:
+            text = self.manifest_file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise InputError(f"{self.manifest_file}: cannot be read: {error.strerror}") from None
+        try:
+            manifest: dict[str, Any] = json.loads(text)
+        except ValueError:
+            raise InputError(f"{self.manifest_file}: is not valid JSON; restore it or start anew with --out") from None
+        if manifest.get("format") != FORMAT:
+            raise InputError(f"{self.manifest_file}: written by another version of jurybox ({manifest.get('jurybox')})")
+        return manifest
+
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
+        """Replace the manifest in one step."""
+        temporary = self.manifest_file.with_suffix(".tmp")
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(manifest, file, indent=2, ensure_ascii=False)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o600)
+        temporary.replace(self.manifest_file)
+
+    def opened(self) -> tuple[RunConfig, list[Judge]]:
+        """Config and judges of the run that is here, as it was last carried out; InputError where there is none."""
+        manifest = self.manifest()
+        if manifest is None:
+            raise InputError(f"{self.path}: holds no run (no manifest.json)")
+        config = parse_config(manifest["config"], source=str(self.manifest_file))
+        return config, [parse_judge(entry["source"], str(self.manifest_file)) for entry in manifest["judges"].values()]
+
+
+def manifest_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], Pair]) -> dict[str, Any]:
+    """What the manifest says of a run: config without secrets, judges with their source, and the meaning."""
+    return {
+        "format": FORMAT,
+        "jurybox": jurybox_version(),
+        "name": config.name,
+        "config": _without_secrets(config),
+        "judges": {
+            judge.name: {"fingerprint": judge.fingerprint, "source": judge.source} for judge in judges
+        },
+        "meaning": meaning_of(config, judges, pairs),
+    }
+
+
+def _without_secrets(config: RunConfig) -> dict[str, Any]:
+    """Keys never stand in a config, but headers and queries can hold anything: their values stay out."""
+    data = config.model_dump(mode="json", exclude_defaults=True)
+    for model in data["models"]:
+        for part in ("headers", "query"):
+            for name in model.get("extra", {}).get(part, {}):
+                model["extra"][part][name] = "(left out)"
+    return data
+
+
+def meaning_of(
+    config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], Pair]
+) -> dict[str, Any]:
+    """What may not change under an old name, flat: path → value."""
+    meaning: dict[str, Any] = {
+        "items.fields": config.items.fields,
+        "items.empty_response": config.items.empty_response,
+        "items.join.on": config.items.join.on if config.items.join else None,
+    }
+    for judge in judges:
+        for part, value in judge.meaning.items():
+            if part == "templates":
+                meaning |= {f"judges.{judge.name}.templates.{name}": text for name, text in value.items()}
+            elif part not in ("route", "on_unrouted"):
+                # A route that sends an item to another template makes another trial of it, by its key: an addition.
+                meaning[f"judges.{judge.name}.{part}"] = value
+    for model in config.models:
+        meaning[f"models.{model.name}.model"] = model.model
+        meaning[f"models.{model.name}.revision"] = model.revision
+    for (judge_name, model_name), pair in pairs.items():
+        meaning[f"sampling of {judge_name} × {model_name}"] = pair.sampling.body()
+    return meaning
+
+
+def refuse_other_meaning(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """MeaningChanged, with a diff, where a name that both know means something else now."""
+    changed = [key for key in before if key in now and before[key] != now[key]]
+    if changed:
+        lines = "".join(f"\n  {key}: was {_short(before[key])}, is {_short(now[key])}" for key in changed)
+        raise MeaningChanged(
+            f"{directory}: holds a run that means something else:{lines}\n"
+            "Give what changed a new name, or use --out for another directory."
+        )
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 120 else text[:117] + "…"
