@@ -72,6 +72,7 @@ class _Array:
         self._text = ""
         self._at = 0
         self._ended = False
+        self._damage: BaseException | None = None
         self._offset = 0
         self.line = 1
 
@@ -130,9 +131,18 @@ class _Array:
             self._fill(max(CHUNK, len(self._text) - self._at))
 
     def _fill(self, size: int) -> None:
-        data = self._file.read(size)
-        self._ended = not data
-        self._text = self._text[self._at :] + self._decoder.decode(data, final=self._ended)
+        if self._damage is not None:
+            raise self._damage
+        parts = []
+        while size > 0 and self._damage is None and not self._ended:
+            try:
+                parts.append(self._file.read1(size))
+                self._ended = not parts[-1]
+                size -= len(parts[-1])
+            except DAMAGE as error:  # told after the elements before it
+                self._damage = error
+        data = self._decoder.decode(b"".join(parts), final=self._ended)
+        self._text = self._text[self._at :] + data
         self._at = 0
 
     def _move(self, count: int) -> None:

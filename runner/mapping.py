@@ -123,9 +123,12 @@ class FieldMap:
             fields=fields,
             labels=labels,
         )
-        field_bytes, label_bytes = _json(fields), _json(labels)
+        field_bytes, label_bytes = _json(fields), _json(labels) if labels else b"{}"
         content = hashlib.blake2b(field_bytes, digest_size=16)
-        content.update(_json([labels, item.question_id, group]))
+        question = item.question_id.encode()
+        # Lengths keep the parts apart, and a null group differs from an empty text.
+        rest = b"%d:%b%d:%b" % (len(label_bytes), label_bytes, len(question), question)
+        content.update(rest if group is None else b"%b:%b" % (rest, group.encode()))
         return Mapped(item, field_bytes, label_bytes, content.digest())
 
     @property
@@ -166,17 +169,23 @@ class FieldMap:
     def _identifier(self, name: str, row: Record) -> str | None:
         value = self._identity[name](row)
         given = value is not _ABSENT
-        if self._given.setdefault(name, given or name in self._named) != given:
-            column = self._columns[name]
-            raise BadRowError(
-                f"no {name}: the row has no column {column!r}"
-                if not given
-                else f"the row has a column {column!r}, which the rows before it lack: {name} is given for all or none"
-            )
+        if self._given.get(name) is not given:
+            self._check_given(name, given)
         if not given:
             return None
+        if type(value) is str and value:
+            return value
         column = self._columns[name]
         return identifier(value, name if column == name else f"{name} (column {column!r})")
+
+    def _check_given(self, name: str, given: bool) -> None:
+        """Ids, question ids and systems are given by all rows or by none: the first row, or the config, says which."""
+        if self._given.setdefault(name, given or name in self._named) is given:
+            return
+        column = self._columns[name]
+        if given:
+            raise BadRowError(f"the row has a column {column!r}, which rows before it lack: {name} is for all or none")
+        raise BadRowError(f"no {name}: the row has no column {column!r}")
 
     def _digest(self, fields: Mapping[str, Any], question_id: str | None) -> str:
         content = [[name, fields[name]] for name in self._digested if name in fields]

@@ -24,6 +24,21 @@ _ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv
 _MAGIC = re.compile(r"[*?\[]")
 
 
+class _Unzipped(io.RawIOBase):
+    """Gives out all that was unzipped before damage is met; a buffer right over GzipFile would swallow some of it."""
+
+    def __init__(self, file: gzip.GzipFile) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """One file of rows."""
@@ -53,7 +68,7 @@ class Source:
                 raise ConfigError(f"{self.name}: cannot be read: {error.strerror}") from None
             file = raw
             if raw.peek(2)[:2] == b"\x1f\x8b":
-                unzipped: Any = stack.enter_context(gzip.GzipFile(fileobj=raw))
+                unzipped: Any = _Unzipped(stack.enter_context(gzip.GzipFile(fileobj=raw)))
                 file = stack.enter_context(io.BufferedReader(unzipped, CHUNK))
             if self.format == "csv":
                 yield from csv_rows(file)

@@ -84,4 +84,8 @@ def endpoint(jurybox: Path) -> Iterator[str]:
             yield line.split()[1]
         finally:
             process.terminate()
-            process.wait(timeout=10)
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise

@@ -43,7 +43,7 @@ _INTRODUCES = re.compile(
 _REPORTS = re.compile(
     r"\b(?:example|format|schema|template|say|says|said|saying|claims?|claimed|states?|stated|instruct\w*|tells?|told|asks?"
     r"|asked|wants?|demands?|writes?|wrote|written|reads|contains?|includes?|included|ends?|begins?|starts?|quot\w*"
-    r"|inject\w*|tries|tried|attempt\w*|provided|embedded|own|would|should|if|or)\b",
+    r"|inject\w*|tries|tried|attempt\w*|provided|embedded|own|would|should|if|or|was|were|not|never|opposite)\b|n['’]t\b",
     re.I,
 )
 _INSTRUCTS = re.compile(
@@ -53,7 +53,8 @@ _INSTRUCTS = re.compile(
 _RETRACTS = re.compile(
     r"\b(?:wait|hmm+|actually|second\s+thoughts?|correction|scratch\s+that|reconsider\w*|mistake|mistaken|ignore|disregard"
     r"|sorry|apolog\w*|follow\s+(?:that|this|it)|retract\w*|instruct\w*|should\s+(?:be|have)|i\s+meant|revis\w*"
-    r"|change\s+(?:it|that|my)|that\s+is\s+what|that['’]s\s+what|inject\w*|depends)\b",
+    r"|change\s+(?:it|that|my)|that\s+is\s+what|that['’]s\s+what|inject\w*|depends|on\s+reflection|initial\w*|original\w*|earlier"
+    r"|previous\w*|kidding|joking)\b",
     re.I,
 )
 _MARKDOWN = re.compile(r"[*_`#]+")

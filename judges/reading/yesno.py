@@ -31,6 +31,8 @@ _TAG = re.compile(r"<(answer|verdict|result|decision|judge?ment)>\s*(\w{1,10})\s
 _KEYS = ("answer", "verdict", "result", "decision")
 _QUOTED = re.compile(r"^[>\"'“‘«「]")
 
+_CONCLUDES = re.compile(r"\b(?:therefore|thus|hence|overall|in\s+conclusion|in\s+summary)\b[^.!?\n]{0,300}", re.I)
+
 _LEAD = re.compile(r"\*{0,3}(yes|no)\b\*{0,3}\s?(?:[,.:;!]|—|–|-(?=\s))\*{0,3}\s+(?=\S)", re.I)
 _LEAD_LOOSE = re.compile(r"\W{0,4}(yes|no)\b\W{0,3}[,.:;!—–-]", re.I)
 _REASON_STARTS = frozenset(
@@ -44,7 +46,8 @@ _HEDGES = re.compile(
 )
 _NEGATES = re.compile(
     r"\b(?:not|never|incorrect\w*|wrong\w*|false|inaccurate|fails?|failed|lacks?|misses|missing|omits?|omitted|without|only"
-    r"|cannot|contradict\w*|differ\w*|instead|unrelated|neither|none)\b|n['’]t\b",
+    r"|cannot|contradict\w*|differ\w*|instead|unrelated|neither|none"
+    r"|incomplete|irrelevant|unsupported|outdated|misleading|hallucinat\w*|fabricat\w*|errors?)\b|n['’]t\b",
     re.I,
 )
 _AFFIRMS = re.compile(
@@ -139,6 +142,8 @@ def _in_lines(text: str) -> tuple[str, str] | Malformed:
     if len(words | against) > 1:
         return Malformed(Reason.CONFLICT, "yes and no are both given as the answer")
     word = words.pop()
+    if any(_speaks_against(word, conclusion[0]) for conclusion in _CONCLUDES.finditer(text)):
+        return Malformed(Reason.CONFLICT, "the conclusion may speak against the answer")
     last = len(lines) - 1
     if last in own and introduced("\n".join(lines[:last]), lax=own[last][1] == "label"):
         return word, f"tolerant:{own[last][1]}"
@@ -171,10 +176,14 @@ def _leading(text: str) -> tuple[str, str] | Malformed:
     )
     if doubtful:
         return Malformed(Reason.NO_VERDICT, "more than a plain reason follows the first word")
-    negates = _NEGATES.search(rest) is not None
-    if (word == "yes" and negates) or (word == "no" and not negates and _AFFIRMS.search(rest)):
+    if _speaks_against(word, rest):
         return Malformed(Reason.CONFLICT, "the reason may speak against the first word")
     return word, "tolerant:lead"
+
+
+def _speaks_against(word: str, reason: str) -> bool:
+    negates = _NEGATES.search(reason) is not None
+    return negates if word == "yes" else not negates and _AFFIRMS.search(reason) is not None
 
 
 def _opposite(word: str) -> str:

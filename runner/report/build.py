@@ -52,7 +52,11 @@ def build(
         items=staged.rows,
         duplicates=staged.duplicates,
         rejects=staged.rejects if isinstance(staged.rejects, int) else len(staged.rejects),
-        coverage=tuple(Coverage(system, *pair) for system, pair in sorted(staged.coverage.items())),
+        empty_response=config.items.empty_response,
+        coverage=tuple(
+            Coverage(system, answered, total, staged.empty.get(system, 0))
+            for system, (answered, total) in sorted(staged.coverage.items())
+        ),
         judges=tuple(_judge(judge, staged, counts) for judge in judges.values()),
         models=tuple(_models(config, counts)),
         results=tuple(sorted(found, key=lambda each: place(each.judge, each.model))),

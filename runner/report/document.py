@@ -37,6 +37,7 @@ def to_json(report: Report) -> dict[str, Any]:
             "rows": report.items,
             "duplicates": report.duplicates,
             "rejects": report.rejects,
+            "empty_response": report.empty_response,
             "coverage": [
                 asdict(part) | {"share": part.answered / part.total if part.total else None} for part in report.coverage
             ],

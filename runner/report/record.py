@@ -46,6 +46,8 @@ class Coverage:
     system: str
     answered: int
     total: int
+    empty: int
+    """Answers with nothing in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class Report:
     items: int
     duplicates: int
     rejects: int
+    empty_response: str
+    """What the config says of empty answers: judge, wrong or error."""
     coverage: tuple[Coverage, ...]
     judges: tuple[JudgeFacts, ...]
     models: tuple[ModelFacts, ...]
@@ -142,13 +146,21 @@ class Report:
                 f"({over.unscored / over.planned:.2%}) are without a score; max_unscored is {self.max_unscored:.2%}."
             )
         for judge in self.judges:
-            said.extend(f"{judge.name}: {text} ({_items(count)})" for text, count in judge.cautions.items() if count)
+            for text, count in judge.cautions.items():
+                whose = "" if text.startswith(judge.name) else f"{judge.name}: "
+                said.extend([f"{whose}{text} ({_items(count)})"] if count else [])
             if judge.unrouted:
                 said.append(f"{judge.name}: no route matches {_items(judge.unrouted)}; this judge leaves them out.")
         if self.rejects:
             said.append(f"{self.rejects:,} input rows were rejected and are listed in items/rejects.jsonl.")
         if self.duplicates:
             said.append(f"{self.duplicates:,} input rows repeated an item word for word and count once.")
+        treated = {"judge": "they are judged like any other", "wrong": "they count as wrong without a call"}
+        said.extend(
+            f"{part.system} gave {part.empty:,} empty answer{'s' * (part.empty > 1)}; {treated[self.empty_response]}."
+            for part in self.coverage
+            if part.empty
+        )
         missing = [part for part in self.coverage if part.answered < part.total]
         said.extend(
             f"{part.system} answered {part.answered:,} of {part.total:,} reference questions; "

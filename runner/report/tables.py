@@ -6,7 +6,7 @@ Accuracies have four decimals; what has no value is a dash, never a zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from runner.metrics import Binary, Line, Result
 from runner.rates import Mean, Rate
@@ -14,10 +14,12 @@ from runner.rates import Mean, Rate
 from .record import Report
 
 NONE = "–"
+COVERAGE = "Coverage of the reference questions"
+READING = "Reading"
 SIDE_BY_SIDE = 5
 """Systems or models next to each other in a table of slices."""
 APART = 3
-"""Up to so many judge × model × system, each has its slices in a table of its own, with intervals."""
+"""Up to so many judge × model × system in all, each has its slices in a table of its own, with intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def _accuracy(report: Report) -> Table:
         Column("accuracy"), Column("95 % interval"), Column("strict"), Column("95 % strict", extra=True),
         *([Column("official")] if official else []),
     )  # fmt: skip
-    note = "accuracy: over scored trials · strict: every judged trial without a score counts as wrong"
+    note = "accuracy: over scored trials · strict: trials judged without a score count as wrong"
     if official:
         note += " · official: the published reading, over all trials with a reply"
     return Table("Accuracy", columns, tuple(rows), note)
@@ -126,7 +128,7 @@ def _slices(report: Report) -> Iterable[Table]:
         scores = dict.fromkeys(name for result in split for name in result.overall.scores)
         for score in scores:
             suffix = f" · {score}" if len(scores) > 1 else ""
-            if len(results) <= APART:
+            if len(report.results) <= APART:
                 yield from (_slices_of(result, score, suffix) for result in split)
             else:
                 yield from _side_by_side(judge, split, score, suffix)
@@ -197,7 +199,7 @@ def _agreement(report: Report) -> Table:
         Column("too kind", extra=True),
         Column("too strict", extra=True),
     )
-    note = "judge against human labels · kappa: Cohen's · too kind: judge yes, human no · too strict: the reverse"
+    note = "kappa: Cohen's · too kind: judge yes, human no · too strict: judge no, human yes"
     undefined = {entry.table.undefined for entry in report.agreement if entry.table.undefined}
     note += "".join(f" · kappa is undefined where {reason}" for reason in sorted(undefined))
     return Table("Agreement with human labels", tuple(columns), tuple(rows), note)
@@ -214,7 +216,7 @@ def _coverage(report: Report) -> Table:
         for part in report.coverage
     ]
     columns = (SYSTEM, Column("answered"), Column("questions"), Column("share"))
-    return Table("Coverage of the reference questions", columns, tuple(rows))
+    return Table(COVERAGE, columns, tuple(rows))
 
 
 def _reasons(report: Report) -> Table:
@@ -240,7 +242,7 @@ def _stages(report: Report) -> Table:
         for stage, count in sorted(stages.items(), key=lambda entry: (-entry[1], entry[0])):
             rows.append((judge, model, stage, f"{count:,}", f"{count / scored:.2%}"))
     columns = (JUDGE, MODEL, Column("how the reply was read", name=True), Column("trials"), Column("share"))
-    return Table("Reading", columns, tuple(rows))
+    return Table(READING, columns, tuple(rows))
 
 
 def _costs(report: Report) -> Table:
@@ -251,14 +253,14 @@ def _costs(report: Report) -> Table:
             for r in report.results
             if (r.judge, r.model) == (cost.judge, cost.model)
         )
-        seconds = (cost.latency.p50, cost.latency.p90, cost.latency.p99)
+        seconds = [NONE if value is None else f"{value:.3g}" for value in astuple(cost.latency)]
         rows.append((
             cost.judge, cost.model, f"{cost.requests:,}", number(cost.requests / done if done else None, 2),
             f"{cost.usage.input_tokens:,.0f}", f"{cost.usage.output_tokens:,.0f}",
-            usd(cost.usage.cost_usd if cost.priced else None), *(number(value, 3) for value in seconds),
+            usd(cost.usage.cost_usd if cost.priced else None), *seconds,
         ))  # fmt: skip
     columns = [JUDGE, MODEL, Column("requests"), Column("per trial", extra=True), Column("tokens in")]
-    columns += (Column("tokens out"), Column("cost"), Column("p50 s"), Column("p90 s"), Column("p99 s"))
+    columns += (Column("tokens out"), Column("cost"), Column("p50 s"), Column("p90 s", extra=True), Column("p99 s"))
     note = "every request counts, failed and repeated ones too · p50, p90, p99: latency of the deciding requests"
     return Table("Cost and speed", tuple(columns), tuple(rows), note)
 

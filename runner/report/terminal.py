@@ -2,62 +2,84 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from .record import Report
-from .tables import Column, Table, tables, usd
+from .tables import COVERAGE, READING, Column, Table, tables, usd
 
 UNWATCHED_WIDTH = 100
 """Where the output is a file or a pipe."""
 
 _GAP = 2
+"""Between two columns: one of padding, one of the box."""
 _LEAST_NAME = 8
 _IDENTITY = ("judge", "model", "system")
 
 
 def to_terminal(report: Report, console: Console) -> None:
     """Print the whole report."""
-    width = console.width if console.is_terminal else max(console.width, UNWATCHED_WIDTH)
-    print_ = _Printer(console, width)
+    before = console.width
+    if not console.is_terminal:
+        console.width = max(before, UNWATCHED_WIDTH)
+    try:
+        _print(report, console)
+    finally:
+        console.width = before
+
+
+def _print(report: Report, console: Console) -> None:
+    print_ = _Printer(console, console.width)
     state = Text(report.status, style="bold green" if report.complete else "bold yellow")
-    print_.line(Text.assemble((report.name, "bold"), " · ", state, f" · {report.done:,} of {report.planned:,} trials"))
+    console.print(
+        Text.assemble((report.name, "bold"), " · ", state, f" · {report.done:,} of {report.planned:,} trials")
+    )
     for notice in report.notices:
         urgent = notice.startswith(("SIMULATED", "INCOMPLETE"))
-        print_.line(Text(notice, style="bold yellow" if urgent else "yellow"), indent=2)
+        print_.line(notice, style="bold yellow" if urgent else "yellow", indent="  ")
     shown = tables(report)
     fixed = _fixed(report)
     if fixed:
-        print_.line(Text(" · ".join(f"{name} {value}" for name, value in fixed.items()), style="dim"))
+        print_.line(" · ".join(f"{name} {value}" for name, value in fixed.items()), style="dim")
     for table in shown:
-        if table.title.startswith("Coverage") and all(part.answered == part.total for part in report.coverage):
-            continue
-        print_.table(_without(table, fixed))
+        if not _says_nothing(table, report):
+            print_.table(_without(table, fixed))
     share = f" ({report.unscored / report.done:.2%})" if report.done else ""
-    print_.line(Text(f"unscored  {report.unscored:,} of {report.done:,} judged trials{share}"), space=True)
+    console.print()
+    print_.line(f"unscored  {report.unscored:,} of {report.done:,} judged trials{share}")
+    if report.coverage and all(part.answered == part.total for part in report.coverage):
+        who = "" if len(report.coverage) == 1 else " by every system"
+        print_.line(f"coverage  all {max(part.total for part in report.coverage):,} reference questions answered{who}")
     requests = sum(cost.requests for cost in report.costs)
-    print_.line(Text(f"cost      {usd(report.cost_usd)} for {requests:,} requests"))
-    print_.line(Text(f"run       {report.directory}"))
+    print_.line(f"cost      {usd(report.cost_usd)} for {requests:,} requests")
+    print_.line(f"run       {report.directory}")
+
+
+def _says_nothing(table: Table, report: Report) -> bool:
+    """Whether a table holds only what everyone expects: all questions answered, all replies read strictly."""
+    if table.title == COVERAGE:
+        return all(part.answered == part.total for part in report.coverage)
+    return table.title == READING and all(set(result.stages) <= {"strict"} for result in report.results)
 
 
 def _fixed(report: Report) -> dict[str, str]:
-    """Identity columns with one value throughout: said once, not in every row. The system always has its column."""
-    judges = {result.judge for result in report.results}
-    models = {result.model for result in report.results}
+    """Names that are the same throughout: said once, not in every row. Some name is left to head the rows."""
     found = {}
-    if len(judges) == 1:
-        found["judge"] = judges.pop()
-    if len(models) == 1:
-        name = models.pop()
-        found["model"] = name
-        model_id = next((model.model_id for model in report.models if model.name == name), name)
-        if model_id != name:
+    for name in _IDENTITY:
+        values = {str(getattr(result, name)) for result in report.results}
+        if len(values) == 1:
+            found[name] = values.pop()
+    if len(found) == len(_IDENTITY):
+        del found["system"]
+    if "model" in found:
+        model_id = next(model.model_id for model in report.models if model.name == found["model"])
+        if model_id != found["model"]:
             found["model"] += f" ({model_id})"
     return found
 
@@ -65,8 +87,12 @@ def _fixed(report: Report) -> dict[str, str]:
 def _without(table: Table, fixed: dict[str, str]) -> Table:
     kept = [place for place, column in enumerate(table.columns) if column.header not in fixed]
     if not any(table.columns[place].name for place in kept):
-        # Costs of the only judge and model: the name of one of them heads the row.
-        kept = [place for place, column in enumerate(table.columns) if column.header != "judge"]
+        # The costs of the only judge and model: one name heads the row all the same.
+        kept.insert(0, next(place for place, column in enumerate(table.columns) if column.header == "model"))
+    return _only(table, kept)
+
+
+def _only(table: Table, kept: Sequence[int]) -> Table:
     columns = tuple(table.columns[place] for place in kept)
     rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
     return Table(table.title, columns, rows, table.note, table.sums)
@@ -77,19 +103,17 @@ class _Printer:
         self._console = console
         self._width = width
 
-    def line(self, text: Text, indent: int = 0, space: bool = False) -> None:
+    def line(self, text: str, style: str = "", indent: str = "") -> None:
         """A paragraph, wrapped at the width."""
-        if space:
-            self._console.print()
-        padded = Padding(text, (0, 0, 0, indent), expand=False)
-        self._console.print(padded, width=self._width, crop=False, soft_wrap=False)
+        for line in textwrap.wrap(text, self._width - len(indent), break_long_words=False, break_on_hyphens=False):
+            self._console.print(Text(indent + line, style=style), soft_wrap=True)
 
     def table(self, table: Table) -> None:
         """A table, made to fit."""
         table, widths = _fitted(table, self._width)
         drawn = RichTable(
             box=box.SIMPLE_HEAD, title=Text(table.title, style="bold"), title_justify="left", show_edge=False,
-            pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim",
+            pad_edge=False, padding=(0, 1, 0, 0), header_style="dim",
         )  # fmt: skip
         for column, width in zip(table.columns, widths, strict=True):
             drawn.add_column(
@@ -109,7 +133,7 @@ class _Printer:
         self._console.print()
         self._console.print(drawn, width=self._width, crop=False)
         if table.note:
-            self._console.print(Text(table.note, style="dim italic"), width=self._width, crop=False)
+            self.line(table.note, style="dim italic")
 
 
 def _unrepeated(columns: Sequence[Column], row: Sequence[str], before: Sequence[str]) -> list[str]:
@@ -139,10 +163,9 @@ def _fitted(table: Table, width: int) -> tuple[Table, list[int]]:
         return sum(widths) + _GAP * (len(widths) - 1)
 
     widths = natural(table)
-    if needed(widths) > width and any(column.extra for column in table.columns):
-        kept = [place for place, column in enumerate(table.columns) if not column.extra]
-        rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
-        table = Table(table.title, tuple(table.columns[place] for place in kept), rows, table.note, table.sums)
+    while needed(widths) > width and any(column.extra for column in table.columns):
+        last = max(place for place, column in enumerate(table.columns) if column.extra)
+        table = _only(table, [place for place in range(len(table.columns)) if place != last])
         widths = natural(table)
     while needed(widths) > width:
         names = [place for place, column in enumerate(table.columns) if column.name and widths[place] > _LEAST_NAME]

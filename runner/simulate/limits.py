@@ -87,8 +87,10 @@ class Gate:
         over: Throttled | None = None
         if self._requests is not None and (wait := self._requests.wait(1.0, now)):
             over = Throttled("requests", wait)
-        if self._tokens is not None and (wait := self._tokens.wait(tokens, now)) and (
-            over is None or wait > over.retry_after_s
+        if (
+            self._tokens is not None
+            and (wait := self._tokens.wait(tokens, now))
+            and (over is None or wait > over.retry_after_s)
         ):
             over = Throttled("tokens", wait)
         if over is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from runner.errors import InputError
 
 SHARES = ("malformed", "truncated", "refused", "server_errors", "resets", "hanging", "throttled")
 """The faults whose share of the requests is an option."""

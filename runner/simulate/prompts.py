@@ -53,7 +53,8 @@ def prompt_of(body: Any) -> Prompt:
         raise BadRequest("this endpoint does not stream")
     texts = [_text(message) for message in messages]
     asked = next(
-        (text for text, m in zip(reversed(texts), reversed(messages), strict=True) if m.get("role") == "user"), texts[-1]
+        (text for text, m in zip(reversed(texts), reversed(messages), strict=True) if m.get("role") == "user"),
+        texts[-1],
     )
     text = texts[0] if len(texts) == 1 else "\n\n".join(texts)
     return Prompt(model, text, asked, len(text.encode()), _structure(body))

@@ -17,7 +17,8 @@ from typing import Any
 
 import orjson
 
-from ..errors import InputError
+from runner.errors import InputError
+
 from .replies import said_yes
 
 Reply = str | bool
@@ -101,7 +102,7 @@ class Replay:
         for question, span in questions:
             for response in self._judged(prompt, question, span):
                 rows = self._responses[question][response].rows
-                fitting = [reply for reference, reply in rows if reference is not None and reference in prompt]
+                fitting = [reply for reference, reply in rows if reference is not None and _held(prompt, reference)]
                 for reply in fitting or [reply for _, reply in rows]:
                     replies[_same(reply)] = response
         if not replies:
@@ -132,9 +133,7 @@ class Replay:
                     slots.append((response, span))
         spans = [span for _, span in slots]
         return [
-            response
-            for response, span in slots
-            if _is_judged(span.label) and not _inside_another(span, spans, prompt)
+            response for response, span in slots if _is_judged(span.label) and not _inside_another(span, spans, prompt)
         ]
 
 
@@ -211,7 +210,7 @@ def _slot(prompt: str, start: int, end: int) -> _Span | None:
         return None
     if opening["label"] is not None:
         return _Span(start, end, opening["label"])
-    above = prompt[prompt.rfind("\n", 0, max(0, line - 1)) + 1 : max(0, line - 1)]
+    above = prompt[:line].rstrip().rsplit("\n", 1)[-1] if prompt.count("\n", max(0, line - 3), line) < 3 else ""
     if tag_above := re.fullmatch(r"\s*<([\w-]+)>\s*", above):
         above = f"{tag_above[1]}:"
     return _Span(start, end, above) if _HEADING.fullmatch(above) else None
@@ -221,6 +220,11 @@ def _is_judged(label: str) -> bool:
     if _JUDGED.search(label):
         return True
     return _ANSWER.search(label) is not None and not _HELD_AGAINST.search(label)
+
+
+def _held(prompt: str, reference: str) -> bool:
+    """Whether the prompt holds the response against this reference."""
+    return any(not _is_judged(span.label) for span in _slots_of(prompt, reference))
 
 
 def _inside_another(span: _Span, spans: Iterable[_Span], prompt: str | None = None) -> bool:

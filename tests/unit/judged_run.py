@@ -12,7 +12,7 @@ from judges import Judge, load_judge
 from runner.config import RunConfig, parse_config
 from runner.frames import frames
 from runner.ledger import Ledger
-from runner.plan import make_shards, shard_size
+from runner.plan import Shard, make_shards, shard_size
 from runner.protocol import Attempt, Batch, Judgment, Usage
 from runner.report import Report, build
 from runner.stage import Staged, stage
@@ -68,7 +68,12 @@ def judged_run(
 ) -> Run:
     """Stage, plan, and record what `ending` says of each trial: a staged row with judge, model and repeat."""
     priced = [
-        {"name": name, "model": f"{name}-2024", "price": {"input": 1.0, "output": 2.0}, "base_url": "http://127.0.0.1:9"}
+        {
+            "name": name,
+            "model": f"{name}-2024",
+            "price": {"input": 1.0, "output": 2.0},
+            "base_url": "http://127.0.0.1:9",
+        }
         for name in models
     ]
     parsed = parse_config({"name": "small", "items": items, "judges": list(judges), "models": priced, **config})
@@ -88,13 +93,7 @@ def judged_run(
                 continue
             request = f"{shard.id}-{row['row']}"
             key = (shard.id * 1_000_000 + row["row"]).to_bytes(16, "big")
-            attempts.append(
-                Attempt(
-                    request_id=request, keys=(key,), judge=shard.judge, model=shard.model, model_id=f"{shard.model}-2024",
-                    stage="first", try_=1, state="ok", sent_at=1e9, worker="w", served_model=f"{shard.model}-served",
-                    system_fingerprint=fingerprint, answer_text="Yes.", finish_reason="stop", usage=USAGE, latency_s=0.5,
-                )  # fmt: skip
-            )
+            attempts.append(_attempt(shard, request, key, fingerprint))
             usual: dict[str, Any] = dict(
                 shard=shard.id, position=row["row"] - shard.first_row, key=key, state="scored", reason=None,
                 template=template, stage="strict", notes=(), parser_version="1", structured="off", request_id=request,
@@ -103,3 +102,11 @@ def judged_run(
             judgments.append(Judgment(**(usual | dict(told))))
         ledger.record(Batch("test", seq, tuple(attempts), tuple(judgments)))
     return Run(directory / "run", parsed, {judge.name: judge for judge in loaded}, staged, ledger)
+
+
+def _attempt(shard: Shard, request: str, key: bytes, fingerprint: str | None) -> Attempt:
+    return Attempt(
+        request_id=request, keys=(key,), judge=shard.judge, model=shard.model, model_id=f"{shard.model}-2024",
+        stage="first", try_=1, state="ok", sent_at=1e9, worker="w", served_model=f"{shard.model}-served",
+        system_fingerprint=fingerprint, answer_text="Yes.", finish_reason="stop", usage=USAGE, latency_s=0.5,
+    )  # fmt: skip

@@ -81,6 +81,21 @@ def test_a_shrunk_lease_counts_at_its_old_size_until_it_is_acknowledged() -> Non
     assert lease(share, "second", 9).in_flight == 2
 
 
+def test_a_shrunk_rate_counts_at_its_old_size_until_it_is_acknowledged() -> None:
+    share = budget(in_flight=4)
+    share.join("first")
+    lease(share, "first", 9)
+    share.join("second")
+    share.note("second", {"a": 9})
+    (shrunk,) = share.leases("first", {"a": 9})
+    assert shrunk.requests_per_s == pytest.approx(RPM / 60 / 2)
+    assert lease(share, "second", 9).requests_per_s == 0.0
+    share.acknowledged("first", [AccountNews("a", in_flight=2)])
+    given = lease(share, "second", 9)
+    assert given.requests_per_s == pytest.approx(RPM / 60 / 2)
+    assert given.tokens_per_s == pytest.approx(TPM / 60 / 2)
+
+
 def test_a_dead_workers_places_are_free_at_once() -> None:
     share = budget(in_flight=4)
     share.join("first")
@@ -153,6 +168,42 @@ def test_small_change_of_two_workers_is_put_together() -> None:
             granted[worker] = money(share, worker, wants_usd=max(0.0, price - own))
         assert sum(granted.values()) <= 1.0
     assert max(granted.values()) >= price
+
+
+def test_a_grant_counts_before_it_is_acknowledged() -> None:
+    share = budget(usd=1.0)
+    for worker in ("x", "y"):
+        share.join(worker)
+    (given,) = share.leases("x", {"a": 5})
+    assert given.usd == pytest.approx(0.5)
+    assert money(share, "y") == pytest.approx(0.125)
+
+
+def test_money_taken_back_stays_counted_while_requests_are_in_flight() -> None:
+    share = budget(usd=1.0)
+    for worker in ("x", "y"):
+        share.join(worker)
+    assert money(share, "x") == pytest.approx(0.5)
+    # Asked back with the next lease, but by then x had reserved it for a request.
+    assert money(share, "x", demand=0, in_flight=1) == 0.0
+    assert money(share, "y") == pytest.approx(0.25)
+    assert money(share, "x", demand=0, spent_usd=0.4) == 0.0
+    assert money(share, "y", wants_usd=0.3, in_flight=1) == pytest.approx(0.25)
+    assert money(share, "y") == pytest.approx(0.25 + 0.3)
+
+
+def test_the_last_money_goes_to_the_cheapest_request() -> None:
+    share = budget(usd=1.0)
+    needs = {"dear": 3.0, "cheap": 0.95}
+    granted = dict.fromkeys(needs, 0.0)
+    for worker in needs:
+        share.join(worker)
+        share.note(worker, {"a": 5})
+    for _ in range(8):
+        for worker, own in granted.items():
+            granted[worker] = money(share, worker, wants_usd=max(0.0, needs[worker] - own))
+    assert granted["cheap"] >= 0.95
+    assert not share.exhausted()
 
 
 def test_a_dead_workers_grant_stays_spent_until_the_ledger_says_less() -> None:
@@ -251,6 +302,24 @@ class Schedules(RuleBasedStateMachine):
         if worker.answer is not None:
             self.budget.acknowledged(name, [worker.answer])
             worker.answer = None
+
+    @precondition(lambda self: self.workers)
+    @rule(
+        number=st.integers(0, 6),
+        demand=st.sampled_from([0, 2, 40]),
+        usd=st.sampled_from([0.01, 0.1, 0.4]),
+        when=st.integers(0, 3),
+    )
+    def tick(self, number: int, demand: int, usd: float, when: int) -> None:
+        """A whole tick, and before one of its steps the worker starts what it can."""
+        steps = [
+            lambda: self.send(number, demand),
+            lambda: self.arrive(number),
+            lambda: self.answer(number),
+        ]
+        steps.insert(when, lambda: self.start(number, usd, IN_FLIGHT))
+        for step in steps:
+            step()
 
     @precondition(lambda self: self.workers)
     @rule(number=st.integers(0, 6), usd=st.sampled_from([0.0, 0.01, 0.1, 0.4]), times=st.integers(1, 4))

@@ -9,12 +9,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from judged_run import jsonl, judged_run, scored, unscored
 
 from runner.columns import COLUMNS, LABELS, SCORES
 from runner.counts import Counts, add, count, over_limit
 from runner.metrics import Binary, Mean, Scale, agreement, latencies, results
-
-from judged_run import judged_run, jsonl, scored, unscored
 
 DATA = Path(__file__).parents[3] / "shared/data"
 SCALES = {"j": {"correct": Scale(binary=True)}}
@@ -144,7 +143,9 @@ def test_nothing_scored_gives_no_number() -> None:
 
 
 def test_over_limit_is_a_share_of_the_planned_trials() -> None:
-    rows = [{"system": "A", "group": group, "state": "scored", "scores": entry(1.0)} for group in "ab" for _ in range(49)]
+    rows = [
+        {"system": "A", "group": group, "state": "scored", "scores": entry(1.0)} for group in "ab" for _ in range(49)
+    ]
     rows += [{"system": "A", "group": "a", "state": "refused", "scores": None, "slices": ["abstention"]}] * 2
     counts = counted(frame(rows))
     assert over_limit(counts, 0.02) == []
@@ -178,7 +179,10 @@ def test_longmemeval_numbers_by_the_official_definitions(tmp_path: Path) -> None
         "fields": {"id": "question_id", "response": "hypothesis", "reference": "answer", "group": "question_type"},
     }
     run = judged_run(
-        tmp_path, items, lambda row: scored(labels[row["question_id"]]), judges=["longmemeval-paper", "longmemeval-hindsight"]
+        tmp_path,
+        items,
+        lambda row: scored(labels[row["question_id"]]),
+        judges=["longmemeval-paper", "longmemeval-hindsight"],
     )
     paper, hindsight = run.report().results
     overall = paper.overall.scores["correct"]

@@ -1,0 +1,16 @@
+"""`python -m runner.simulate OPTIONS`: an endpoint that ends with its stdin; the options are one JSON argument."""
+
+from __future__ import annotations
+
+import sys
+
+from runner.errors import InputError
+
+from .options import Simulation
+from .server import run
+
+if __name__ == "__main__":
+    try:
+        run(Simulation.from_json(sys.argv[1]), until_stdin_ends=True)
+    except InputError as error:
+        sys.exit(error.message)

@@ -1,0 +1,244 @@
+"""From a request's bytes to what is to be done about it: the endpoint without its HTTP server.
+
+Hides the order in which a provider objects (key, body, model, quota, limits) and how faults, verdicts and recorded
+replies come together in one answer. The clock is an argument; only the counts of arrivals and the buckets are state.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import orjson
+
+from . import replies
+from .faults import Fault, Faults
+from .limits import Gate, Headers, retry_after
+from .options import Simulation
+from .prompts import BadRequest, Prompt, prompt_of
+from .replay import Ambiguous, NotRecorded, Replay
+
+_BAD_GATEWAY = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+
+
+@dataclass(slots=True)
+class Answer:
+    """What is to be done about one request."""
+
+    status: int | None
+    """None: no reply."""
+    body: bytes = b""
+    headers: Headers | None = None
+    content_type: bytes = b"application/json"
+    delay_s: float = 0.0
+    fault: str | None = None
+    limit: str | None = None
+    model: str | None = None
+    digest: bytes = b""
+    in_flight: int = 0
+    """Of the model, when the request arrived."""
+    gate: Gate | None = None
+    """Let in by this gate, which the request must leave when it ends."""
+
+
+class Endpoint:
+    """All that the endpoint knows between requests."""
+
+    def __init__(self, simulation: Simulation, replay: Replay | None = None) -> None:
+        self.simulation = simulation
+        self._replay = replay
+        self._faults = Faults(simulation, replay.yes if replay is not None else simulation.yes)
+        self._gates: dict[str, Gate] = {}
+        self._random = random.Random(simulation.seed)
+        self._answered = 0
+        self._created = int(time.time())
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
+        self.not_recorded = 0
+        self.ambiguous = 0
+
+    def models(self) -> bytes:
+        """The reply to GET /v1/models."""
+        names = self.simulation.only_models
+        if names is None:
+            names = tuple(dict.fromkeys([*self.simulation.models, *self._gates]))
+        listed = [{"id": n, "object": "model", "created": self._created, "owned_by": "jurybox"} for n in names]
+        return orjson.dumps({"object": "list", "data": listed})
+
+    def most_in_flight(self) -> dict[str, int]:
+        """Model name → the most requests that were in flight at once."""
+        return {model: gate.max_in_flight for model, gate in self._gates.items()}
+
+    def unauthorized(self, headers: Iterable[tuple[bytes, bytes]]) -> Answer | None:
+        """The 401 that a request with these headers gets, if any."""
+        key = self.simulation.api_key
+        if key is None:
+            return None
+        for name, value in headers:
+            if (name == b"authorization" and value == b"Bearer " + key.encode()) or (
+                name == b"api-key" and value == key.encode()
+            ):
+                return None
+        message = (
+            "Incorrect API key provided, or none. The simulated endpoint accepts only the key it was started with."
+        )
+        return _error(401, message, "invalid_request_error", "invalid_api_key")
+
+    def answer(self, number: int, body: bytes | bytearray, now: float) -> Answer:
+        """Decide on one chat completion request. Where the answer has a gate, the caller leaves it at the end."""
+        try:
+            prompt = prompt_of(orjson.loads(body))
+            if prompt.structure is not None and self.simulation.structured != "enforced":
+                if self.simulation.structured == "refused":
+                    raise BadRequest("response_format is not supported by this endpoint")
+                prompt = Prompt(prompt.model, prompt.text, prompt.asked, prompt.size, None)
+        except (BadRequest, orjson.JSONDecodeError) as error:
+            return _error(400, f"Invalid request: {error}", "invalid_request_error", None)
+        model = prompt.model
+        answer = self._answer(number, prompt, now)
+        answer.model = model
+        return answer
+
+    def _answer(self, number: int, prompt: Prompt, now: float) -> Answer:
+        simulation, model = self.simulation, prompt.model
+        if simulation.only_models is not None and model not in simulation.only_models:
+            message = f"The model `{model}` does not exist or you do not have access to it."
+            return _error(404, message, "invalid_request_error", "model_not_found")
+        digest = prompt.digest()
+        if simulation.quota is not None and self._answered >= simulation.quota:
+            message = "You exceeded your current quota, please check your plan and billing details."
+            return _error(429, message, "insufficient_quota", "insufficient_quota", digest=digest)
+        try:
+            reply, verdict = self._sound(prompt)
+        except (NotRecorded, Ambiguous) as error:
+            missed = isinstance(error, NotRecorded)
+            self.not_recorded += missed
+            self.ambiguous += not missed
+            answer = _error(422, f"replay: {error}", "invalid_request_error", "replay", digest=digest)
+            answer.fault = "replay"
+            return answer
+        gate = self._gate(model, now)
+        in_flight = gate.in_flight
+        if over := gate.enter(prompt.tokens + _tokens(reply), now):
+            answer = _error(
+                429,
+                f"Rate limit reached for `{model}` on {over.limit}.",
+                over.limit,
+                "rate_limit_exceeded",
+                digest=digest,
+            )
+            answer.headers = [retry_after(over.retry_after_s), *gate.headers()]
+            answer.limit = over.limit
+        else:
+            fault = self._faults.next(digest, verdict)
+            answer = self._reply(number, prompt, reply, verdict, fault)
+            answer.digest = digest
+            answer.headers = [*(answer.headers or ()), *gate.headers()]
+            answer.gate = gate
+        answer.in_flight = in_flight
+        return answer
+
+    def _sound(self, prompt: Prompt) -> tuple[str, bool]:
+        """The reply that comes where nothing goes wrong, and the verdict that it says."""
+        if self._replay is None:
+            verdict = replies.verdict_of(self.simulation.seed, self.simulation.yes, prompt.asked)
+            return replies.sound_reply(prompt, verdict), verdict
+        recorded = self._replay.find(prompt.text)
+        if isinstance(recorded, bool):
+            return replies.sound_reply(prompt, recorded), recorded
+        return recorded, replies.said_yes(recorded)
+
+    def _reply(self, number: int, prompt: Prompt, reply: str, verdict: bool, fault: Fault | None) -> Answer:
+        delay = self._latency(prompt.model)
+        message: dict[str, str | None] = {"role": "assistant", "content": reply, "refusal": None}
+        finish = "stop"
+        if fault is not None:
+            match fault.kind:
+                case "server_errors":
+                    answer = _broken(fault.variant)
+                    answer.delay_s, answer.fault = delay, fault.kind
+                    return answer
+                case "resets":
+                    return Answer(None, delay_s=delay, fault=fault.kind)
+                case "hanging":
+                    return Answer(None, fault=fault.kind)
+                case "throttled":
+                    answer = _error(429, "Rate limit reached.", "requests", "rate_limit_exceeded")
+                    answer.headers = [retry_after(self.simulation.retry_after_s)]
+                    answer.fault = fault.kind
+                    return answer
+                case "malformed":
+                    texts = replies.NO_VERDICT[replies.wanted_shape(prompt)]
+                    message["content"] = texts[fault.variant % len(texts)]
+                case "truncated":
+                    message["content"] = replies.CUT[replies.wanted_shape(prompt)]
+                    finish = "length"
+                case "refused":
+                    way = fault.variant % 3
+                    finish = "content_filter" if way == 2 else "stop"
+                    message["content"] = replies.REFUSAL if way == 1 else None
+                    message["refusal"] = replies.REFUSAL if way == 0 else None
+        spoken = _tokens(message["content"] or message["refusal"] or "")
+        self._answered += 1
+        self.prompt_tokens += prompt.tokens
+        self.completion_tokens += spoken
+        body = orjson.dumps(
+            {
+                "id": f"chatcmpl-simulated-{number}",
+                "object": "chat.completion",
+                "created": self._created,
+                "model": prompt.model,
+                "system_fingerprint": "jurybox-simulate",
+                "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
+                "usage": {
+                    "prompt_tokens": prompt.tokens,
+                    "completion_tokens": spoken,
+                    "total_tokens": prompt.tokens + spoken,
+                    "prompt_tokens_details": {"cached_tokens": 0},
+                    "completion_tokens_details": {"reasoning_tokens": 0},
+                },
+            }
+        )
+        return Answer(200, body, delay_s=delay, fault=fault.kind if fault else None)
+
+    def _latency(self, model: str) -> float:
+        median = self.simulation.of_model(model, "latency_ms")
+        if not median:
+            return 0.0
+        return self._random.lognormvariate(math.log(median / 1000), self.simulation.latency_spread)
+
+    def _gate(self, model: str, now: float) -> Gate:
+        gate = self._gates.get(model)
+        if gate is None:
+            of = self.simulation.of_model
+            gate = self._gates[model] = Gate(
+                rpm=of(model, "rpm"),
+                tpm=of(model, "tpm"),
+                in_flight=of(model, "in_flight"),
+                burst_s=self.simulation.burst_s,
+                busy_wait_s=(of(model, "latency_ms") or 0.0) / 1000,
+                now=now,
+            )
+        return gate
+
+
+def _tokens(text: str) -> int:
+    return max(1, len(text.encode()) // 4)
+
+
+def _broken(variant: int) -> Answer:
+    match variant % 3:
+        case 0:
+            return _error(500, "The server had an error while processing your request.", "server_error", None)
+        case 1:
+            return Answer(502, _BAD_GATEWAY, content_type=b"text/html")
+        case _:
+            return _error(503, "The engine is currently overloaded, please try again later.", "server_error", None)
+
+
+def _error(status: int, message: str, kind: str, code: str | None, digest: bytes = b"") -> Answer:
+    body = orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
+    return Answer(status, body, digest=digest)

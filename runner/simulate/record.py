@@ -1,0 +1,88 @@
+"""What the endpoint remembers of the requests: counts for `GET /stats`, and the request log.
+
+A test reads the log to prove what was sent and when, so a line holds the body exactly as it came. It never holds
+headers: there the keys are. Hides the file and its buffering.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from runner.errors import InputError
+
+BUFFER = 1 << 20
+
+
+class Record:
+    """Counts and log of one endpoint."""
+
+    def __init__(self, path: Path | None, *, bodies: bool) -> None:
+        self._bodies = bodies
+        try:
+            self._file = path.open("wb", buffering=BUFFER) if path is not None else None
+        except OSError as error:
+            raise InputError(f"simulate: cannot write the request log {path}: {error.strerror}") from None
+        self.requests = 0
+        self.open = 0
+        self.statuses: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+        self.limits: Counter[str] = Counter()
+
+    def arrived(self) -> int:
+        """Count a request; its number from 1."""
+        self.requests += 1
+        self.open += 1
+        return self.requests
+
+    def ended(
+        self,
+        *,
+        number: int,
+        arrived: float,
+        now: float,
+        model: str | None,
+        digest: bytes,
+        status: int | None,
+        fault: str | None,
+        limit: str | None,
+        in_flight: int,
+        body: bytes | bytearray,
+    ) -> None:
+        """Count how a request ended, and log it. `status` is None where no reply was given."""
+        self.open -= 1
+        self.statuses[str(status) if status is not None else "none"] += 1
+        if fault is not None:
+            self.faults[fault] += 1
+        if limit is not None:
+            self.limits[limit] += 1
+        if self._file is None:
+            return
+        line: dict[str, Any] = {
+            "n": number,
+            "time": arrived,
+            "seconds": now - arrived,
+            "model": model,
+            "prompt": digest.hex(),
+            "status": status,
+            "fault": fault,
+            "limit": limit,
+            "in_flight": in_flight,
+        }
+        if self._bodies:
+            line["body"] = bytes(body).decode("utf-8", errors="replace")
+        self._file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+
+    def flush(self) -> None:
+        """Put every line where a reader of the log finds it."""
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        """Flush, and write no more."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

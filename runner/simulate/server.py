@@ -1,0 +1,271 @@
+"""The endpoint over HTTP: a bare ASGI application, the uvicorn server that runs it, and how both end.
+
+Hides uvicorn. One thing ASGI cannot say is needed here: drop the connection without a reply; the connection class below
+hands the application its transport for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from typing import Any, cast
+
+import orjson
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from runner.errors import InputError
+
+from .endpoint import Answer, Endpoint
+from .limits import Headers
+from .options import Simulation
+from .record import Record
+from .replay import Replay
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+READY = "serving "
+"""What the line on stdout begins with that tells the base URL."""
+
+TRANSPORT = "jurybox.transport"
+# A client may keep an idle connection as long as it likes: closing one just as a request comes would be a fault nobody
+# asked for.
+KEEP_ALIVE_S = 24 * 3600
+
+
+class _Connection(HttpToolsProtocol):
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        cast(Scope, self.scope)[TRANSPORT] = self.transport
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # Signals are the caller's: uvicorn would raise them again at the end, before the log is closed.
+        yield
+
+
+class Application:
+    """The ASGI application."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        replay = Replay.read(simulation.replay) if simulation.replay is not None else None
+        if replay is not None and (conflicts := replay.conflicts()):
+            _complain(f"replay: {conflicts} pairs of question and response have rows with differing replies")
+        self._endpoint = Endpoint(simulation, replay)
+        self._record = Record(simulation.log, bodies=simulation.log_bodies)
+
+    def close(self) -> None:
+        """Write out the log."""
+        self._record.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        path = scope["path"].rstrip("/")
+        if scope["method"] == "POST" and path.endswith("/chat/completions"):
+            await self._chat(scope, receive, send)
+        elif scope["method"] == "GET" and path.endswith("/stats"):
+            self._record.flush()
+            await _send(send, 200, self._stats())
+        elif scope["method"] == "GET" and path.endswith("/models"):
+            refused = self._endpoint.unauthorized(scope["headers"])
+            await (_send(send, 401, refused.body) if refused else _send(send, 200, self._endpoint.models()))
+        else:
+            message = f"Unknown request: {scope['method']} {scope['path']}"
+            error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+            await _send(send, 404, orjson.dumps({"error": error}))
+
+    async def _chat(self, scope: Scope, receive: Receive, send: Send) -> None:
+        arrived = time.monotonic()
+        number = self._record.arrived()
+        body = bytearray()
+        answer = Answer(None)
+        status: int | None = None
+        transport: asyncio.Transport = scope[TRANSPORT]
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return
+                body += message.get("body", b"")
+                if not message.get("more_body"):
+                    break
+            answer = self._endpoint.unauthorized(scope["headers"]) or self._endpoint.answer(
+                number, body, time.monotonic()
+            )
+            if answer.fault == "replay":
+                _complain(answer.body.decode())
+            if answer.delay_s:
+                await asyncio.sleep(answer.delay_s)
+            if answer.status is None:
+                if answer.fault == "resets":
+                    transport.abort()
+                # A hanging client decides when the connection is gone.
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+            elif not transport.is_closing():
+                headers = answer.headers or []
+                headers.append((b"x-request-id", b"req-simulated-%d" % number))
+                await _send(send, answer.status, answer.body, answer.content_type, headers)
+                status = answer.status
+        finally:
+            if answer.gate is not None:
+                answer.gate.leave()
+            self._record.ended(
+                number=number,
+                arrived=arrived,
+                now=time.monotonic(),
+                model=answer.model,
+                digest=answer.digest,
+                status=status,
+                fault=answer.fault,
+                limit=answer.limit,
+                in_flight=answer.in_flight,
+                body=body,
+            )
+
+    def _stats(self) -> bytes:
+        record, endpoint = self._record, self._endpoint
+        return orjson.dumps(
+            {
+                "requests": record.requests,
+                "open": record.open,
+                "cpu_s": time.process_time(),
+                "by_status": record.statuses,
+                "by_fault": record.faults,
+                "by_limit": record.limits,
+                "max_in_flight": endpoint.most_in_flight(),
+                "tokens": {"prompt": endpoint.prompt_tokens, "completion": endpoint.completion_tokens},
+                "replay": {"not_recorded": endpoint.not_recorded, "ambiguous": endpoint.ambiguous},
+            }
+        )
+
+
+async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application for whoever wants only uvicorn's settings."""
+
+
+async def _send(
+    send: Send, status: int, body: bytes, content_type: bytes = b"application/json", headers: Headers | None = None
+) -> None:
+    head = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *(headers or ())]
+    await send({"type": "http.response.start", "status": status, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(f"jurybox simulate: {message}\n")
+    sys.stderr.flush()
+
+
+def base_url(host: str, port: int) -> str:
+    """The base URL as a client wants it."""
+    return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
+
+
+async def serve(
+    simulation: Simulation, host: str = "127.0.0.1", port: int = 0, ready: Callable[[int], None] | None = None
+) -> None:
+    """Serve until cancelled. `ready` is called with the port once requests are accepted; port 0 takes a free one."""
+    application = Application(simulation)
+    try:
+        with _listening(host, port) as listener:
+            config = uvicorn.Config(
+                application,
+                http=_Connection,
+                ws="none",
+                lifespan="off",
+                access_log=False,
+                log_config=None,
+                log_level="warning",
+                server_header=False,
+                date_header=False,
+                timeout_keep_alive=KEEP_ALIVE_S,
+                timeout_graceful_shutdown=1,
+            )
+            logging.getLogger("uvicorn.error").addFilter(_is_news)
+            server = _Server(config)
+            serving = asyncio.create_task(server.serve([listener]))
+            try:
+                if ready is not None:
+                    ready(listener.getsockname()[1])
+                await asyncio.shield(serving)
+            except asyncio.CancelledError:
+                server.should_exit = True
+                await serving
+                raise
+    finally:
+        application.close()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Requests cut off at the end are none: hanging ones are there to be cut off."""
+    cut_off = record.exc_info is not None and record.exc_info[0] is asyncio.CancelledError
+    return not cut_off and not record.getMessage().startswith("Cancel ")
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+            # Listening at once lets a client connect as soon as the port is told.
+            listener.listen(2048)
+        except OSError as error:
+            raise InputError(f"simulate: cannot listen on {host}:{port}: {error.strerror}") from None
+        yield listener
+
+
+def run(
+    simulation: Simulation,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    ready: Callable[[int], None] | None = None,
+    *,
+    until_stdin_ends: bool = False,
+) -> None:
+    """Serve in this process until SIGINT or SIGTERM, or the end of stdin: a parent that holds its other end.
+
+    By default one line on stdout tells the base URL once requests are accepted.
+    """
+
+    def announce(free_port: int) -> None:
+        sys.stdout.write(f"{READY}{base_url(host, free_port)}\n")
+        sys.stdout.flush()
+
+    # uvloop, where that is installed.
+    factory = uvicorn.Config(_nothing, log_config=None).get_loop_factory()
+    with asyncio.Runner(loop_factory=factory) as runner, contextlib.suppress(asyncio.CancelledError):
+        runner.run(_until_stopped(simulation, host, port, ready or announce, until_stdin_ends))
+
+
+async def _until_stopped(
+    simulation: Simulation, host: str, port: int, ready: Callable[[int], None], until_stdin_ends: bool
+) -> None:
+    loop = asyncio.get_running_loop()
+    serving = asyncio.create_task(serve(simulation, host, port, ready))
+
+    def stop() -> None:
+        # Once: a second cancellation would cut the orderly end short.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        if until_stdin_ends:
+            loop.remove_reader(sys.stdin.fileno())
+        serving.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    if until_stdin_ends:
+        loop.add_reader(sys.stdin.fileno(), stop)
+    await serving

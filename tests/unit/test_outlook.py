@@ -1,0 +1,76 @@
+"""Whether an account is worth going on with: never reached, away too long, or waiting for its user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runner.config import parse_config
+from runner.outlook import NEVER_REACHED_S, Outlook
+from runner.protocol import AccountNews
+
+
+def outlook(**retry: Any) -> Outlook:
+    model = {"model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    return Outlook(
+        parse_config(
+            {
+                "name": "t",
+                "items": {"path": "x"},
+                "judges": ["yes-no"],
+                "models": [{"name": "a", **model, "account": "shared"}, {"name": "b", **model, "model": "n", "account": "shared"}],
+                "retry": retry,
+            }
+        )
+    )
+
+
+def news(**seen: Any) -> list[AccountNews]:
+    return [AccountNews("shared", **seen)]
+
+
+def test_an_endpoint_that_never_answers_is_given_up_after_a_few_probes() -> None:
+    seen = outlook()
+    assert seen.heard("w", news(failing=2, unreachable=2, last_error="refused"), 0.0) == []
+    assert seen.heard("w", news(failing=9, unreachable=9), NEVER_REACHED_S - 0.1) == []
+    assert seen.heard("w", news(failing=9, unreachable=9), NEVER_REACHED_S) == ["shared"]
+    assert "never reached" in seen.given_up[0]
+    assert "refused" in seen.given_up[0]
+    assert seen.closed == ("shared",)
+
+
+def test_an_endpoint_that_answered_once_is_waited_for_until_max_outage() -> None:
+    seen = outlook(max_outage="60s")
+    seen.heard("w", news(succeeded=1, answered=1), 0.0)
+    assert seen.heard("w", news(failing=50, unreachable=50), 10.0) == []
+    assert seen.heard("w", news(failing=90, unreachable=90), 69.0) == []
+    assert seen.heard("w", news(failing=90, unreachable=90), 70.0) == ["shared"]
+    assert "60s" in seen.given_up[0]
+
+
+def test_one_success_at_any_worker_ends_the_trouble() -> None:
+    seen = outlook(max_outage="60s")
+    seen.heard("w1", news(failing=5), 0.0)
+    seen.heard("w2", news(succeeded=3, answered=3), 50.0)
+    assert seen.heard("w1", news(failing=6), 61.0) == []
+
+
+def test_429_is_no_outage() -> None:
+    seen = outlook(max_outage="60s")
+    for now in range(0, 600, 10):
+        assert seen.heard("w", news(answered=5, throttled=5), float(now)) == []
+    assert seen.throttled == {"a": 300, "b": 300}
+
+
+def test_what_a_dead_worker_saw_is_forgotten() -> None:
+    seen = outlook(max_outage="60s")
+    seen.heard("w1", news(failing=5), 0.0)
+    seen.forget("w1")
+    assert seen.heard("w2", news(), 100.0) == []
+
+
+def test_action_needed_closes_the_account_with_the_first_words() -> None:
+    seen = outlook()
+    seen.needs_action("shared", "a: Incorrect API key")
+    seen.needs_action("shared", "b: later words")
+    assert seen.action_needed == ["a: Incorrect API key"]
+    assert seen.closed == ("shared",)
