@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from runner.report import Report
 
-from runner.errors import ActionNeeded, InputError, JuryboxError, StoppedEarly
+from runner.errors import ActionNeeded, InputError, JuryboxError, StoppedEarly  # noqa: E402 (after the check above)
 
 __all__ = ["ActionNeeded", "InputError", "JuryboxError", "Run", "StoppedEarly", "arun", "load", "run"]
 

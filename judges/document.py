@@ -30,6 +30,9 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:bool":
+                # YAML 1.1 takes `on` for true; as a key it is the word.
+                key_node.tag = "tag:yaml.org,2002:str"
             if not isinstance(key_node, yaml.ScalarNode):
                 raise _Twice(f"line {key_node.start_mark.line + 1}: a key must be a plain word")
             key = self.construct_object(key_node, deep=True)
@@ -39,17 +42,22 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def parse_yaml(text: str, where: str) -> dict[str, Any]:
-    """The mapping that a YAML document holds; a key given twice is an error."""
+def parse_value(text: str, where: str) -> Any:
+    """What a YAML document holds; a key given twice is an error."""
     try:
         # S506 does not apply: _StrictLoader is a SafeLoader.
-        data = yaml.load(text, Loader=_StrictLoader)
+        return yaml.load(text, Loader=_StrictLoader)
     except _Twice as error:
         raise JudgeError(f"{where}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise JudgeError(f"{where}: not valid YAML: {' '.join(str(error).split())}") from None
+
+
+def parse_yaml(text: str, where: str, keys: str) -> dict[str, Any]:
+    """The mapping that a YAML document holds; `keys` tells what it should have, where it is none."""
+    data = parse_value(text, where)
     if not isinstance(data, dict):
-        raise JudgeError(f"{where}: must be a mapping with the keys name, reads, templates, route")
+        raise JudgeError(f"{where}: must be a mapping with the keys {keys}")
     return data
 
 

@@ -207,7 +207,7 @@ def load_judge(ref: str, base: Path) -> Judge:
 
 def parse_judge(text: str, where: str) -> Judge:
     """The judge that a YAML text describes; `where` names the text in errors."""
-    data = parse_yaml(text, where)
+    data = parse_yaml(text, where, "name, reads, templates, route")
     try:
         spec = JudgeSpec.model_validate(data)
     except ValidationError as error:

@@ -170,7 +170,8 @@ class RayPool:
         self._started = 0
         self._workers: list[_RayWorker] = []
         self._connect(address)
-        cpus = float(ray.cluster_resources().get("CPU", 1.0))
+        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        cpus = resources.get("CPU", 1.0)
         fitting = max(1, int((cpus - AGGREGATOR_CPUS) / WORKER_CPUS))
         if config.workers == "auto":
             self.size = fitting
@@ -243,5 +244,3 @@ class RayPool:
                 await self._aggregator.close()
         finally:
             ray.shutdown()
-
-

@@ -5,16 +5,15 @@ Every wrong key is an error that names its path and, where one is near, the name
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from judges import Sampling
+from judges import JudgeError, Sampling
+from judges.document import explain, parse_value, parse_yaml
 
 from .errors import ConfigError
 
@@ -116,12 +115,20 @@ class Model(_Record):
         """What the limits apply to: `account`, else the model's own name."""
         return self.account or self.name
 
+    @field_validator("structured", mode="before")
+    @classmethod
+    def _off(cls, value: Any) -> Any:
+        # YAML 1.1 takes a bare `off` for false; only one thing can be meant.
+        return "off" if value is False else value
+
     @field_validator("base_url")
     @classmethod
     def _url(cls, value: str) -> str:
         match = re.match(r"https?://([^/@]*@)?[^/\s?#]+", value)
         if not match:
             raise ValueError("must start with http:// or https:// and name a host")
+        if "?" in value or "#" in value:
+            raise ValueError("must end with its path; put a query into extra.query")
         if match.group(1):
             raise ValueError("must not hold credentials: name the variable that does with api_key_env")
         return value.rstrip("/")
@@ -239,19 +246,6 @@ class RunConfig(_Record):
         return {model.account_name: model.limits for model in self.models}
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """SafeLoader that refuses a key given twice (YAML would let the last one win in silence)."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise ConfigError(f"line {key_node.start_mark.line + 1}: the key {key!r} is given twice")
-            seen.add(key)
-        return super().construct_mapping(node, deep=deep)
-
-
 def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     """Read a config file and apply `a.b=c` overrides (values are YAML; list entries by number)."""
     try:
@@ -261,14 +255,9 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
     try:
-        # S506 does not apply: _StrictLoader is a SafeLoader.
-        data = yaml.load(text, Loader=_StrictLoader)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error.message}") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path}: must be a mapping with the keys name, items, judges, models")
+        data = parse_yaml(text, str(path), "name, items, judges, models")
+    except JudgeError as error:
+        raise ConfigError(error.message) from None
     for override in overrides or []:
         _apply(data, override)
     return parse_config(data, source=str(path))
@@ -279,8 +268,7 @@ def parse_config(data: Mapping[str, Any], source: str = "config") -> RunConfig:
     try:
         return RunConfig.model_validate(data)
     except ValidationError as error:
-        lines = "\n  ".join(_explain(error, data))
-        raise ConfigError(f"{source}: {lines}") from None
+        raise ConfigError(explain(error, RunConfig, source).message) from None
 
 
 def _apply(data: dict[str, Any], override: str) -> None:
@@ -288,9 +276,9 @@ def _apply(data: dict[str, Any], override: str) -> None:
     if not equals or not path:
         raise ConfigError(f"--set {override}: must look like a.b=value")
     try:
-        value = yaml.load(raw, Loader=_StrictLoader)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {override}: the value is not valid YAML") from None
+        value = parse_value(raw, f"--set {path}")
+    except JudgeError as error:
+        raise ConfigError(error.message) from None
     target: Any = data
     parts = path.split(".")
     for depth, part in enumerate(parts):
@@ -309,27 +297,3 @@ def _apply(data: dict[str, Any], override: str) -> None:
                 target = target.setdefault(part, {})
         else:
             raise ConfigError(f"--set {override}: {'.'.join(parts[:depth])} is not a mapping")
-
-
-def _explain(error: ValidationError, data: Mapping[str, Any]) -> Iterator[str]:
-    for fault in error.errors():
-        where = ".".join(str(part) for part in fault["loc"]) or "config"
-        message = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] == "extra_forbidden":
-            meant = difflib.get_close_matches(str(fault["loc"][-1]), _siblings(fault["loc"]), n=1)
-            message = "unknown key" + (f"; did you mean {meant[0]!r}?" if meant else "")
-        elif fault["type"] == "missing":
-            message = "is missing"
-        elif isinstance(fault["input"], bool) and fault["type"] != "bool_type":
-            message += " (got a boolean: in YAML 1.1 yes, no, on and off are booleans; quote the word)"
-        yield f"{where}: {message}"
-
-
-def _siblings(loc: tuple[int | str, ...]) -> list[str]:
-    """The keys that could have stood where `loc` points."""
-    record: Any = RunConfig
-    names = {"items": Items, "join": Join, "labels": Label, "limits": Limits, "price": Price, "extra": Extra}
-    names |= {"models": Model, "judges": JudgeUse, "retry": Retry, "budget": Budget, "sampling": Sampling}
-    for part in loc[:-1]:
-        record = names.get(str(part), record)
-    return list(record.model_fields)

@@ -33,7 +33,7 @@ Watch = Callable[[Snapshot, Mapping[str, int]], None]
 
 
 class Driver:
-    """Carries out one plan on one pool. `watch` is called twice a second with the live counts and the 429s by model.
+    """Carries out one plan on one pool. `watch` is called twice a second with the live counts and the 429s by account.
 
     `done` holds the judged trials of each shard, by shard id, as the ledger has them at the start.
     """
@@ -195,6 +195,8 @@ class Driver:
             if self._stop is None:
                 open_work = [self._take_up(account, snapshot) for account in self._config.accounts()]
                 self._ended = not any(open_work) and self._dispatch.idle
+                # Tickets may have been added: whoever has room is to take them.
+                await self._wake()
             else:
                 self._ended = self._dispatch.none_held
                 if asyncio.get_running_loop().time() - self._stopped_at > GRACE_S:

@@ -61,7 +61,9 @@ class Status:
 
     def document(self) -> dict[str, Any]:
         """As JSON-able data."""
-        pairs = [{"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()]
+        pairs = [
+            {"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()
+        ]
         head = {name: getattr(self, name) for name in ("name", "directory", "trials", "done", "waiting", "cost_usd")}
         return {**head, "complete": self.complete, "judge_models": pairs}
 

@@ -35,7 +35,6 @@ class Outlook:
         self._max_outage_s = config.retry.max_outage_s
         self._max_outage = config.retry.max_outage
         self._accounts = {m.account_name: _Account(m.base_url) for m in config.models}
-        self._models = {m.name: m.account_name for m in config.models}
         self._given_up: dict[str, str] = {}
         self._action_needed: dict[str, str] = {}
 
@@ -96,5 +95,5 @@ class Outlook:
 
     @property
     def throttled(self) -> dict[str, int]:
-        """429 replies of this session by model; models that share an account share the count."""
-        return {model: self._accounts[account].throttled for model, account in self._models.items()}
+        """429 replies of this session by account."""
+        return {name: account.throttled for name, account in self._accounts.items()}

@@ -50,7 +50,7 @@ class Pair:
 
     @property
     def json_hint(self) -> bool:
-        """Whether the judge's hint that asks for JSON is appended: it wants an object, and the endpoint enforces none."""
+        """Whether the judge's hint that asks for JSON is appended: it wants an object and none is enforced."""
         return self.judge.structured != "off" and self.structured == "off" and self.judge.json_hint is not None
 
     def key(self, system: str, item_id: str, messages: Messages, repeat: int) -> bytes:

@@ -1,4 +1,4 @@
-"""What `jurybox plan` shows: trials, what is done, tokens, cost, and one rendered prompt per template. No call is made."""
+"""What `jurybox plan` shows without a call: trials, what is done, tokens, cost, one rendered prompt per template."""
 
 from __future__ import annotations
 
@@ -120,5 +120,6 @@ def _prompts(staged: Staged, judge: Any) -> list[Prompt]:
             if template not in first:
                 first[template] = next(i for _, i, name in items_of(staged, start, rows, judge) if name == template)
     return [
-        Prompt(judge.name, name, item.id, counts[name], judge.render(item, name)) for name, item in sorted(first.items())
+        Prompt(judge.name, name, item.id, counts[name], judge.render(item, name))
+        for name, item in sorted(first.items())
     ]

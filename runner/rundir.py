@@ -116,9 +116,7 @@ def manifest_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple
         "jurybox": jurybox_version(),
         "name": config.name,
         "config": _without_secrets(config),
-        "judges": {
-            judge.name: {"fingerprint": judge.fingerprint, "source": judge.source} for judge in judges
-        },
+        "judges": {judge.name: {"fingerprint": judge.fingerprint, "source": judge.source} for judge in judges},
         "meaning": meaning_of(config, judges, pairs),
     }
 
@@ -133,9 +131,7 @@ def _without_secrets(config: RunConfig) -> dict[str, Any]:
     return data
 
 
-def meaning_of(
-    config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], Pair]
-) -> dict[str, Any]:
+def meaning_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], Pair]) -> dict[str, Any]:
     """What may not change under an old name, flat: path → value."""
     meaning: dict[str, Any] = {
         "items.fields": config.items.fields,

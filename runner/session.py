@@ -48,7 +48,7 @@ class Plan:
     """Judged trials by shard id."""
     estimates: list[Estimate]
     carried: int | None
-    """Judgments carried over from an earlier plan of this directory; None where the plan is the old one or the first."""
+    """Judgments carried over from an earlier plan of this directory; None: the plan is the old one, or the first."""
 
     @property
     def trials(self) -> int:
@@ -143,9 +143,7 @@ class Session:
         async def judging() -> None:
             pool = make_pool()
             try:
-                driver = Driver(
-                    self.config, plan.shards, plan.done, staged, pool, spent_usd=spent, watch=watch
-                )
+                driver = Driver(self.config, plan.shards, plan.done, staged, pool, spent_usd=spent, watch=watch)
                 with _signals(driver.stop):
                     await driver.run()
             finally:

@@ -7,38 +7,24 @@ raise: its troubles become attempts and outcomes. Only bugs and a ledger that is
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-from judges import Failed, Item, Judge, Malformed, Outcome, Provenance, Refused, Reply, Scored
+from judges import Failed, Judge, Malformed, Outcome, Provenance, Refused, Reply, Scored
 
 from . import policy
-from .client import Client, Completion, EndpointError, check_key
+from .asked import Asked, ask
+from .client import Client, EndpointError, check_key
+from .completion import Completion
 from .config import Model, RunConfig
 from .limiter import Limiter, Stopped
 from .outbox import Outbox, Send
-from .plan import Pair, estimate_tokens, pairs, prompt_bytes
-from .protocol import (
-    AccountNews,
-    Attempt,
-    History,
-    Judgment,
-    News,
-    Task,
-    TaskReport,
-    Tick,
-    Trial,
-    Usage,
-    Waiting,
-)
+from .plan import pairs
+from .protocol import AccountNews, Attempt, History, News, Task, TaskReport, Tick, Trial
 
-DEFAULT_REPLY_TOKENS = 512
-"""Reserved for a reply where the sampling sets no max_tokens."""
 OUTAGE_AFTER = 20
 """Failures in a row, with no success between them, after which they are the endpoint's and use up no attempts."""
 
@@ -66,21 +52,6 @@ class _Account:
     def is_down(self) -> bool:
         """The endpoint itself is in trouble: what fails now says nothing about the trial that met it."""
         return self.failing >= OUTAGE_AFTER
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A trial under way: what is asked, of whom, and under which name."""
-
-    task: Task
-    trial: Trial
-    pair: Pair
-    key: bytes
-    body: dict[str, Any]
-    tokens: int
-    usd: float
-    stage: str
-    request_id: str
 
 
 class Worker:
@@ -172,33 +143,14 @@ class Worker:
         return self._clients[model.name]
 
     async def _judge(self, task: Task, trial: Trial, model: Model, account: _Account) -> str:
-        pair = self._pairs[task.judge, task.model]
-        item = Item(trial.item_id, trial.question_id, trial.system, trial.group, json.loads(trial.fields))
-        messages = pair.judge.render(item, trial.template)
-        key = pair.key(trial.system, trial.item_id, messages, task.repeat)
-        if self._config.items.empty_response == "wrong" and item.response_is_empty:
-            verdict = Scored(pair.judge.wrong(), Provenance("empty"))
-            await self._outbox.record(judgment=self._judgment(task, trial, pair, key, verdict, None, trial.history, None))
+        asked = ask(task, trial, self._pairs[task.judge, task.model], self.name)
+        if self._config.items.empty_response == "wrong" and asked.item.response_is_empty:
+            verdict = Scored(asked.pair.judge.wrong(), Provenance("empty"))
+            await self._outbox.record(judgment=asked.judgment(verdict, trial.history, None, called=False))
             return "judged"
-        if pair.json_hint:
-            messages = pair.judge.render(item, trial.template, json_hint=True)
-        tokens_in = estimate_tokens(prompt_bytes(messages))
-        tokens_out = pair.sampling.max_tokens or DEFAULT_REPLY_TOKENS
-        price = model.price
-        asked = _Asked(
-            task=task,
-            trial=trial,
-            pair=pair,
-            key=key,
-            body=pair.body(messages),
-            tokens=tokens_in + tokens_out,
-            usd=0.0 if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6,
-            stage=_stage(trial.history),
-            request_id=uuid.uuid4().hex,
-        )
         return await self._ask(asked, self._client(model), account)
 
-    async def _ask(self, asked: _Asked, client: Client, account: _Account) -> str:
+    async def _ask(self, asked: Asked, client: Client, account: _Account) -> str:
         """Send the request until it is answered or given up: the only loop of retries in the program."""
         history = asked.trial.history
         tries = throttles = 0
@@ -218,7 +170,13 @@ class Worker:
             except EndpointError as error:
                 self._saw_error(account, error)
                 history = replace(history, attempts=history.attempts + 1)
-                failed = self._failed_attempt(asked, tries + throttles + 1, sent_at, error)
+                attempt = asked.failed(
+                    tries + throttles + 1,
+                    sent_at,
+                    status=error.status,
+                    error=f"{error.kind.value}: {error.message}",
+                    retry_after_s=error.retry_after_s,
+                )
                 decision = policy.decide(
                     error.kind,
                     tries=tries,
@@ -231,31 +189,32 @@ class Worker:
                 )
                 match decision:
                     case policy.Retry(delay_s, counts):
-                        self._outbox.note(failed)
+                        self._outbox.note(attempt)
                         tries += counts
                         throttles += not counts
                         if not counts:
                             account.limiter.pause(delay_s)
                         await _wait(account, delay_s)
                     case policy.ActionNeeded():
-                        self._outbox.note(failed)
+                        self._outbox.note(attempt)
                         account.action_needed = f"{asked.pair.model.name}: {error.message}"
+                        account.close()
                         return "left"
                     case policy.Park() if not history.parked:
                         parked = replace(history, parked=1)
-                        await self._outbox.record(failed, waiting=self._waiting(asked, "parked", parked))
+                        await self._outbox.record(attempt, waiting=asked.waiting("parked", parked))
                         return "waiting"
                     case policy.Park():
-                        return await self._end(asked, Failed("exhausted", error.message), failed, history, None)
+                        return await self._end(asked, Failed("exhausted", error.message), attempt, history, None)
                     case policy.Fail(kind):
-                        return await self._end(asked, Failed(kind, error.message), failed, history, None)
+                        return await self._end(asked, Failed(kind, error.message), attempt, history, None)
             else:
                 account.succeeded += 1
                 account.answered += 1
                 account.failing = account.unreachable = 0
                 return await self._read(asked, completion, tries + throttles + 1, sent_at, history)
 
-    async def _read(self, asked: _Asked, completion: Completion, try_: int, sent_at: float, history: History) -> str:
+    async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float, history: History) -> str:
         """Read the reply: an outcome, or the trial goes back to the ledger to be judged afresh."""
         judge = asked.pair.judge
         reading = judge.read(
@@ -268,26 +227,23 @@ class Worker:
             usage=history.usage + completion.usage,
             official=official,
         )
-        attempt = self._answered_attempt(asked, try_, sent_at, completion)
+        attempt = asked.answered(try_, sent_at, completion)
         retry = self._config.retry
         if isinstance(reading, Malformed) and history.malformed < retry.rejudge:
             again = replace(history, malformed=history.malformed + 1)
-            await self._outbox.record(attempt, waiting=self._waiting(asked, "malformed", again))
+            await self._outbox.record(attempt, waiting=asked.waiting("malformed", again))
             return "waiting"
         # A content filter would stop the same text again: it is not bought twice.
         if isinstance(reading, Refused) and reading.by != "content_filter" and history.refused < retry.refused:
             again = replace(history, refused=history.refused + 1)
-            await self._outbox.record(attempt, waiting=self._waiting(asked, "refused", again))
+            await self._outbox.record(attempt, waiting=asked.waiting("refused", again))
             return "waiting"
         return await self._end(asked, reading, attempt, history, completion.latency_s)
 
     async def _end(
-        self, asked: _Asked, outcome: Outcome, attempt: Attempt, history: History, latency_s: float | None
+        self, asked: Asked, outcome: Outcome, attempt: Attempt, history: History, latency_s: float | None
     ) -> str:
-        judgment = self._judgment(
-            asked.task, asked.trial, asked.pair, asked.key, outcome, asked.request_id, history, latency_s
-        )
-        await self._outbox.record(attempt, judgment=judgment)
+        await self._outbox.record(attempt, judgment=asked.judgment(outcome, history, latency_s))
         return "judged"
 
     def _saw_error(self, account: _Account, error: EndpointError) -> None:
@@ -302,106 +258,6 @@ class Worker:
             account.failing += 1
         elif error.kind is not policy.ErrorKind.BAD_REQUEST:
             account.failing += 1
-
-    def _judgment(
-        self,
-        task: Task,
-        trial: Trial,
-        pair: Pair,
-        key: bytes,
-        outcome: Outcome,
-        request_id: str | None,
-        history: History,
-        latency_s: float | None,
-    ) -> Judgment:
-        reason: str | None = None
-        verdict: Mapping[str, Any] | None = None
-        stage = _stage(trial.history)
-        notes: tuple[str, ...] = ("json_hint",) if pair.json_hint else ()
-        match outcome:
-            case Scored(verdict, provenance):
-                notes += provenance.notes
-                if stage == "first":
-                    stage = provenance.stage
-                else:
-                    notes += (f"read:{provenance.stage}",)
-            case Malformed(code, _):
-                reason = code.value
-            case Refused(by, _):
-                reason = by
-            case Failed(kind, _):
-                reason = kind
-        return Judgment(
-            shard=trial.shard,
-            position=trial.position,
-            key=key,
-            state=outcome.state,
-            reason=reason,
-            verdict=None if verdict is None else json.dumps(dict(verdict), ensure_ascii=False),
-            scores=None if verdict is None else json.dumps(pair.judge.scores(verdict)),
-            template=trial.template,
-            stage=stage,
-            notes=notes,
-            parser_version=Provenance("").parser_version,
-            structured=pair.structured,
-            request_id=request_id,
-            official=history.official,
-            attempts=history.attempts,
-            usage=history.usage,
-            latency_s=latency_s,
-            judged_at=time.time(),
-            worker=self.name,
-        )
-
-    def _waiting(self, asked: _Asked, why: str, history: History) -> Waiting:
-        return Waiting(asked.trial.shard, asked.trial.position, asked.key, why, history)
-
-    def _failed_attempt(self, asked: _Asked, try_: int, sent_at: float, error: EndpointError) -> Attempt:
-        return replace(
-            self._attempt(asked, try_, sent_at),
-            state="error",
-            status=error.status,
-            error=f"{error.kind.value}: {error.message}",
-            retry_after_s=error.retry_after_s,
-        )
-
-    def _answered_attempt(self, asked: _Asked, try_: int, sent_at: float, completion: Completion) -> Attempt:
-        return replace(
-            self._attempt(asked, try_, sent_at),
-            status=200,
-            served_model=completion.served_model,
-            system_fingerprint=completion.system_fingerprint,
-            finish_reason=completion.finish_reason,
-            answer_text=completion.text,
-            reasoning_text=completion.reasoning,
-            refusal_text=completion.refusal,
-            usage=completion.usage,
-            latency_s=completion.latency_s,
-        )
-
-    def _attempt(self, asked: _Asked, try_: int, sent_at: float) -> Attempt:
-        return Attempt(
-            request_id=asked.request_id,
-            keys=(asked.key,),
-            judge=asked.task.judge,
-            model=asked.task.model,
-            model_id=asked.pair.model.model,
-            stage=asked.stage,
-            try_=try_,
-            state="ok",
-            sent_at=sent_at,
-            worker=self.name,
-            usage=Usage(),
-        )
-
-
-def _stage(history: History) -> str:
-    """Which call of the ladder comes now, by what the trial has been through."""
-    if history.malformed:
-        return f"rejudge:{history.malformed}"
-    if history.refused:
-        return f"refused:{history.refused}"
-    return "last" if history.parked else "first"
 
 
 async def _wait(account: _Account, delay_s: float) -> None:

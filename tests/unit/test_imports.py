@@ -27,7 +27,7 @@ LAYERS = (
     ("runner.completion", "runner.log", "runner.outbox", "runner.rows", "runner.schema", "runner.stagedfiles"),
     ("runner.jsonrows", "runner.mapping", "runner.recording", "runner.staged", "runner.tables"),
     ("runner.rejects", "runner.sources"),
-    ("runner.client", "runner.ledger", "runner.limiter", "runner.reference", "runner.rundir"),
+    ("runner.asked", "runner.client", "runner.ledger", "runner.limiter", "runner.reference", "runner.rundir"),
     ("runner.frames", "runner.identities"),
     ("runner.results", "runner.stage"),
     # work
@@ -51,8 +51,7 @@ GUARDED = {
     "openai": {"runner.client"},
     "aiolimiter": {"runner.limiter"},
     "sqlite3": {"runner.ledger"},
-    "duckdb": {"runner.stage", "runner.identities"},
-    "typer": {"runner.cli"},
+    "typer": {"runner.cli", "runner.simulate.command"},
     "uvicorn": {"runner.simulate"},
 }
 
@@ -148,7 +147,7 @@ def test_guarded_libraries_are_imported_in_their_place_only(library: str, allowe
 def test_judges_are_pure(module: str) -> None:
     used = {name.split(".")[0] for name in imports(modules()[module])}
     assert not used & NOT_FOR_JUDGES
-    outside = used - set(sys.stdlib_module_names) - {"judges", "pydantic", "yaml", "json_repair"}
+    outside = used - set(sys.stdlib_module_names) - {"judges", "pydantic", "yaml"}
     assert not outside, f"{module} imports {sorted(outside)}"
 
 

@@ -1,0 +1,53 @@
+"""Ctrl-C in the middle of a run, and what else may happen to a directory in which a process works."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from runs import Workspace, ended_with_test, finish, items, log_of, model, stats, trial_of, until
+
+from runner.simulate import Simulation, running
+
+IN_FLIGHT = 8
+
+
+def test_ctrl_c_and_the_same_command_again(tmp_path: Path) -> None:
+    work = Workspace(tmp_path)
+    rows = items(range(150))
+    work.write_items(rows)
+    command = ("run", str(work.config), "--local", "--yes", "--json")
+    with running(Simulation(latency_ms=60, malformed=0.05, server_errors=0.03, log=tmp_path / "log")) as url:
+        work.write_config(model(url, limits={"in_flight": IN_FLIGHT}))
+        with ended_with_test(work.start(*command)) as process:
+            until(lambda: stats(url)["requests"] >= 60, process)
+
+            intruder = work.run()
+            assert intruder.status == 2
+            assert intruder.stderr.count("\n") == 1
+            assert f"another jurybox works here (process {process.pid})" in intruder.stderr
+
+            os.kill(process.pid, signal.SIGINT)
+            stopped = finish(process)
+        assert stopped.status == 130
+        assert "jurybox: interrupted by SIGINT" in stopped.stderr
+        assert stopped.report["status"].startswith("INCOMPLETE")
+        asked = stats(url)
+        assert asked["open"] == 0, "what was in flight was waited for"
+        judged = {row[0] for row in work.results().filter(state="scored").select("item_id").iter_rows()}
+        assert 30 < len(judged) == stopped.report["done"] < len(rows)
+        [(recorded,)] = work.query("SELECT count(*) FROM judgments")
+        assert recorded == len(judged)
+
+        status = work.command("status", str(work.out), "--json")
+        assert status.status == 0
+
+        done = work.command(*command)
+        assert done.status == 0, done.stderr
+        total = stats(url)
+    work.assert_each_trial_judged_once(len(rows))
+    again = [trial_of(entry["body"]) for entry in log_of(tmp_path / "log") if entry["n"] > asked["requests"]]
+    assert judged.isdisjoint(again)
+    faults = sum(total["by_fault"].values())
+    assert len(rows) + faults <= total["requests"] <= len(rows) + faults + IN_FLIGHT
