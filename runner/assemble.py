@@ -5,8 +5,9 @@ Hides which trials are left out (judged already, waiting, or handed to somebody 
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .dispatch import Work
@@ -44,17 +45,14 @@ class Assembler:
         self._aggregator = aggregator
         self._out: dict[int, tuple[str, frozenset[tuple[int, int]]]] = {}
         self._begun: set[int] = set()
+        self._reading = asyncio.Lock()
 
     def handed(self, model: str) -> int:
         """How many of the model's waiting trials are out with workers."""
         return sum(len(trials) for name, trials in self._out.values() if name == model)
 
     def ended(self, work_id: int) -> None:
-        """The work's trials are recorded, or left."""
-        self._out.pop(work_id, None)
-
-    def lost(self, work_id: int) -> None:
-        """The work's worker died: what it recorded before is in the ledger, the rest goes out again."""
+        """The work is over: its trials are recorded, left, or lost with their worker."""
         self._out.pop(work_id, None)
 
     async def task(self, work: Work) -> Task | None:
@@ -69,10 +67,12 @@ class Assembler:
         shard = fresh.shard
         skip: set[int] = set()
         if not fresh.untouched or shard.id in self._begun:
-            skip = await self._aggregator.done_positions(shard.id) | await self._aggregator.pending_positions(shard.id)
+            # In this order: a trial that is judged in between is found in one of the two.
+            skip = await self._aggregator.pending_positions(shard.id)
+            skip |= await self._aggregator.done_positions(shard.id)
         self._begun.add(shard.id)
         histories = {p: History() for p in range(shard.rows) if p not in skip}
-        return self._made(work_id, shard, self._trials(shard, histories))
+        return await self._made(work_id, {shard.id: histories})
 
     async def _again(self, work_id: int, again: Again) -> Task | None:
         out = frozenset().union(*(trials for _, trials in self._out.values()))
@@ -94,20 +94,27 @@ class Assembler:
             if (shard.judge, shard.repeat) == kind and (shard_id, position) not in taken:
                 histories.setdefault(shard_id, {})[position] = history
         self._out[work_id] = (again.model, frozenset((s, p) for s, held in histories.items() for p in held))
-        trials = [t for shard_id, held in histories.items() for t in self._trials(self._shards[shard_id], held)]
-        return self._made(work_id, self._shards[next(iter(histories))], trials)
+        return await self._made(work_id, histories)
 
-    def _made(self, work_id: int, shard: Shard, trials: Iterable[Trial]) -> Task | None:
-        held = tuple(trials)
+    async def _made(self, work_id: int, histories: Mapping[int, Mapping[int, History]]) -> Task | None:
+        def trials() -> tuple[Trial, ...]:
+            return tuple(t for shard_id, held in histories.items() for t in self._trials(self._shards[shard_id], held))
+
+        # Waiting trials may lie far apart: reading their rows must not hold up the ticks.
+        async with self._reading:
+            held = await asyncio.to_thread(trials)
+        shard = self._shards[next(iter(histories))]
         return Task(work_id, shard.judge, shard.model, shard.repeat, held) if held else None
 
     def _trials(self, shard: Shard, histories: Mapping[int, History]) -> list[Trial]:
         template = f"template:{shard.judge}"
         frame = self._staged.frame(shard.first_row, shard.rows, [*COLUMNS, template])
+        if len(histories) < shard.rows:
+            frame = frame.filter(frame["row"].is_in([shard.first_row + position for position in histories]))
         trials = []
         for row in frame.iter_rows(named=True):
             position = row["row"] - shard.first_row
-            if row[template] is not None and position in histories:
+            if row[template] is not None:
                 trials.append(
                     Trial(
                         shard=shard.id,

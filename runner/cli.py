@@ -57,7 +57,8 @@ class Reading(StrEnum):
 def main() -> None:
     """Entry point of the command."""
     try:
-        app(standalone_mode=False)
+        # Outside its standalone mode Typer returns what `typer.Exit` was given instead of ending the process with it.
+        status = app(standalone_mode=False)
     except typer.Abort:
         _fail(Interrupted("nothing was started"))
     except KeyboardInterrupt:
@@ -74,6 +75,7 @@ def main() -> None:
             raise
         show()
         raise SystemExit(2) from None
+    raise SystemExit(status if isinstance(status, int) else 0)
 
 
 def _fail(error: JuryboxError) -> NoReturn:
@@ -129,10 +131,14 @@ def run(
                     raise
                 except JuryboxError as error:
                     stopped = error
-        report = session.finish()
+        try:
+            report = session.finish()
+        except JuryboxError as error:
+            # The ledger is whole either way; why the judging stopped comes before why it cannot be published.
+            raise stopped or error from None
     _show(report, as_json)
     command = f"jurybox report {directory}" if stopped is None else "the same command goes on with the run"
-    _say(f"run directory: {directory}\nnext: {command}", quiet)
+    _say(f"next: {command}", quiet)
     if stopped is not None:
         raise stopped
     if report.over_limit:

@@ -19,7 +19,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
-from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from judges import Judge
@@ -58,7 +58,7 @@ class _WorkerActor:
                     ack: Ack = await aggregator.record.remote(batch)
                 except RayTaskError as error:
                     raise _cause(error) from None
-                except RayActorError:
+                except RayError:
                     # An error never means "not recorded": the same batch again, told apart by its number.
                     away_since = away_since or loop.time()
                     if loop.time() - away_since > AGGREGATOR_GONE_S:
@@ -107,7 +107,7 @@ class _RayWorker:
             return await ref
         except RayTaskError as error:
             raise _cause(error) from None
-        except RayActorError as error:
+        except RayError as error:
             # Unavailable is not dead to Ray, but a worker that lost its connection cannot be told from one that did.
             self.kill()
             raise WorkerDied(f"{self.name}: {str(error).splitlines()[0]}") from None
@@ -148,7 +148,7 @@ class _RayAggregator:
                 return await getattr(self._actor, method).remote(*args)
             except RayTaskError as error:
                 raise _cause(error) from None
-            except RayActorError as error:
+            except RayError as error:
                 if loop.time() > until:
                     raise StoppedEarly(f"the aggregator did not come back: {error}") from None
                 await asyncio.sleep(RECONNECT_S)
@@ -170,9 +170,13 @@ class RayPool:
         self._started = 0
         self._workers: list[_RayWorker] = []
         self._connect(address)
-        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-        cpus = resources.get("CPU", 1.0)
-        fitting = max(1, int((cpus - AGGREGATOR_CPUS) / WORKER_CPUS))
+        node = ray.get_runtime_context().get_node_id()
+        alive = [entry for entry in ray.nodes() if entry["Alive"]]  # type: ignore[no-untyped-call]
+        nodes = {entry["NodeID"]: entry["Resources"].get("CPU", 0.0) for entry in alive}
+        cpus = sum(nodes.values())
+        nodes[node] = nodes.get(node, 0.0) - AGGREGATOR_CPUS
+        # Node by node: a worker does not span two of them.
+        fitting = max(1, sum(int(free / WORKER_CPUS + 1e-9) for free in nodes.values()))
         if config.workers == "auto":
             self.size = fitting
         elif config.workers > fitting and address is not None:
@@ -180,7 +184,6 @@ class RayPool:
             raise ConfigError(f"workers: {config.workers} are wanted, the cluster's {cpus:g} CPUs hold {fitting}")
         else:
             self.size = config.workers
-        node = ray.get_runtime_context().get_node_id()
         self._actor = (
             ray.remote(Aggregator)
             .options(

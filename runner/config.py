@@ -90,6 +90,13 @@ class Extra(_Record):
     query: dict[str, str] = {}
     body: dict[str, Any] = {}
 
+    @field_validator("body")
+    @classmethod
+    def _own_fields(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if taken := sorted({"model", "messages", "response_format", "stream", "n"} & set(value)):
+            raise ValueError(f"{taken[0]!r} is set by jurybox itself")
+        return value
+
 
 class Model(_Record):
     """A judge model: the served model, its endpoint, sampling, limits and prices, under a short name."""

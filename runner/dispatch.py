@@ -7,7 +7,7 @@ never holds up another. Every task is in exactly one place: queued, held by one 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -27,13 +27,19 @@ class Work:
 class _Worker:
     held: dict[int, Work] = field(default_factory=dict)
     per_account: Counter[str] = field(default_factory=Counter)
+    trials: Counter[str] = field(default_factory=Counter)
 
 
 class Dispatch:
-    """Queues and holdings. `depth`: how many tasks of one account a worker holds at most, to keep its pipe full."""
+    """Queues and holdings.
 
-    def __init__(self, depth: int = 2) -> None:
+    A worker gets work of an account while it holds less than `depth` tasks of it, or less than `fill` trials (by
+    account): both keep its pipe full, across the ends of tasks and where tasks are small.
+    """
+
+    def __init__(self, depth: int = 2, fill: Mapping[str, int] | None = None) -> None:
         self._depth = depth
+        self._fill = fill or {}
         self._queues: dict[str, deque[Work]] = {}
         self._workers: dict[str, _Worker] = {}
         self._closed: set[str] = set()
@@ -60,7 +66,9 @@ class Dispatch:
         open_accounts = [
             account
             for account, queue in self._queues.items()
-            if queue and account not in self._closed and state.per_account[account] < self._depth
+            if queue
+            and account not in self._closed
+            and (state.per_account[account] < self._depth or state.trials[account] < self._fill.get(account, 0))
         ]
         if not open_accounts:
             return None
@@ -68,6 +76,7 @@ class Dispatch:
         work = self._queues[account].popleft()
         state.held[work.id] = work
         state.per_account[account] += 1
+        state.trials[account] += work.trials
         return work
 
     def finished(self, worker: str, work_id: int) -> None:
@@ -75,6 +84,7 @@ class Dispatch:
         state = self._workers[worker]
         work = state.held.pop(work_id)
         state.per_account[work.account] -= 1
+        state.trials[work.account] -= work.trials
 
     def died(self, worker: str) -> list[Work]:
         """The worker is gone: what it held goes to the front of the queues, and is returned."""
@@ -88,10 +98,7 @@ class Dispatch:
 
     def demand(self, worker: str) -> dict[str, int]:
         """How many trials the worker holds, by account."""
-        demand: Counter[str] = Counter()
-        for work in self._workers[worker].held.values():
-            demand[work.account] += work.trials
-        return demand
+        return dict(self._workers[worker].trials)
 
     def queued(self, account: str) -> int:
         """Tasks that nobody holds yet."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from .assemble import TASK_TRIALS, Again, Assembler, Fresh
 from .budget import Budget
 from .config import RunConfig
 from .dispatch import Dispatch, Work
-from .errors import ActionNeeded, JuryboxError, StoppedEarly, WorkerDied
+from .errors import ActionNeeded, ConfigError, Interrupted, JuryboxError, StoppedEarly, WorkerDied
 from .outlook import Outlook
 from .plan import Shard
 from .pool import Pool, WorkerHandle
@@ -24,6 +25,8 @@ TICK_S = 1.0
 WATCH_S = 0.5
 GRACE_S = 30.0
 """How long requests in flight may take to end after the order to stop."""
+PREFLIGHT_S = 30.0
+"""How long the first workers wait for the others to start before they judge."""
 DEATHS_IN_A_ROW = 8
 """Workers that die without a single task ended between them."""
 JUDGE_AGAIN = ("malformed", "refused")
@@ -52,7 +55,8 @@ class Driver:
         self._config = config
         self._pool = pool
         self._watch = watch
-        self._dispatch = Dispatch()
+        places = {name: -(-limits.in_flight // pool.size) for name, limits in config.accounts().items()}
+        self._dispatch = Dispatch(fill={account: 2 * count for account, count in places.items()})
         self._budget = Budget(config.accounts(), usd=config.budget.usd, spent_usd=spent_usd)
         self._outlook = Outlook(config)
         self._assembler = Assembler(shards, staged, pool.aggregator)
@@ -63,6 +67,11 @@ class Driver:
         self._stopped_at = 0.0
         self._ended = False
         self._deaths = 0
+        self._died_at = 0.0
+        self._starting: set[asyncio.Task[None]] = set()
+        self._ready = 0
+        self._go = asyncio.Event()
+        self._proven: tuple[str, ...] = ()
         self._work_ids = 0
         unfinished = [shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials]
         self._dispatch.add(
@@ -86,10 +95,11 @@ class Driver:
                 group.create_task(self._keep_watch())
         except* JuryboxError as errors:
             raise _first(errors) from None
+        needed = self._outlook.action_needed
+        if needed and not isinstance(self._stop, Interrupted):
+            raise ActionNeeded("; ".join(needed))
         if self._stop is not None:
             raise self._stop
-        if needed := self._outlook.action_needed:
-            raise ActionNeeded("; ".join(needed))
         if given_up := self._outlook.given_up:
             raise StoppedEarly("; ".join(given_up))
 
@@ -97,10 +107,11 @@ class Driver:
 
     async def _keep_worker(self) -> None:
         """Keep one place of the pool filled: when its worker dies, a replacement takes over."""
-        while not self._ended:
+        while not self._ended and self._stop is None:
             name = ""
+            begun = asyncio.get_running_loop().time()
             try:
-                worker = await self._pool.add_worker()
+                worker = await self._start_worker()
                 name = worker.name
                 self._dispatch.join(name)
                 self._budget.join(name)
@@ -109,22 +120,47 @@ class Driver:
                     group.create_task(self._keep_ticking(worker))
                     group.create_task(self._feed(worker, group))
             except* WorkerDied as deaths:
-                self._bury(name, str(_first(deaths)))
+                self._bury(name, begun, str(_first(deaths)))
             await self._wake()
 
-    def _bury(self, name: str, why: str) -> None:
-        """What a dead worker held goes out again."""
-        self._deaths += 1
+    async def _start_worker(self) -> WorkerHandle:
+        """A new worker, once there is room for it. The end of the run does not wait for room."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._starting.add(task)
+        try:
+            worker = await self._pool.add_worker()
+        except ConfigError as error:
+            if self._go.is_set():
+                raise StoppedEarly(error.message) from None
+            raise
+        finally:
+            self._starting.discard(task)
+        self._ready += 1
+        if self._ready >= self._pool.size:
+            self._go.set()
+        return worker
+
+    def _bury(self, name: str, begun: float, why: str) -> None:
+        """What a dead worker held goes out again. Workers that lived side by side and died together count once."""
+        if begun >= self._died_at:
+            self._deaths += 1
+            self._died_at = asyncio.get_running_loop().time()
         if self._deaths >= DEATHS_IN_A_ROW:
             self.stop(StoppedEarly(f"{self._deaths} workers died one after another; the last: {why}"))
         if name:
             for work in self._dispatch.died(name):
-                self._assembler.lost(work.id)
+                self._assembler.ended(work.id)
             self._budget.leave(name)
             self._outlook.forget(name)
             del self._ticking[name]
 
     async def _feed(self, worker: WorkerHandle, group: asyncio.TaskGroup) -> None:
+        # Nothing is paid before every node has shown that it has the keys, or has had its time to.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PREFLIGHT_S):
+                await self._go.wait()
+        self._go.set()
         while not self._ended:
             work = None if self._stop else self._dispatch.next(worker.name)
             if work is not None:
@@ -172,7 +208,9 @@ class Driver:
             for name in self._dispatch.workers:
                 self._budget.note(name, self._dispatch.demand(name))
             leases = self._budget.leases(worker.name, self._dispatch.demand(worker.name))
-            news = await worker.tick(Tick(leases, stop=self._stop is not None, close=self._outlook.closed))
+            news = await worker.tick(
+                Tick(leases, stop=self._stop is not None, close=self._outlook.closed, proven=self._proven)
+            )
         self._budget.acknowledged(worker.name, news.accounts)
         now = asyncio.get_running_loop().time()
         for account in self._outlook.heard(worker.name, news.accounts, now):
@@ -190,11 +228,14 @@ class Driver:
     async def _keep_watch(self) -> None:
         """Report progress, take up what waits in the ledger, and see the end."""
         while not self._ended:
+            # Before the snapshot: what a task left waiting is recorded before the task ends.
+            was_idle = self._dispatch.idle
             snapshot = await self._pool.aggregator.snapshot()
+            self._proven = self._answered(snapshot)
             self._watch(snapshot, self._outlook.throttled)
             if self._stop is None:
                 open_work = [self._take_up(account, snapshot) for account in self._config.accounts()]
-                self._ended = not any(open_work) and self._dispatch.idle
+                self._ended = not any(open_work) and was_idle and self._dispatch.idle
                 # Tickets may have been added: whoever has room is to take them.
                 await self._wake()
             else:
@@ -202,6 +243,9 @@ class Driver:
                 if asyncio.get_running_loop().time() - self._stopped_at > GRACE_S:
                     raise self._stop
             if self._ended:
+                self._go.set()
+                for starting in self._starting:
+                    starting.cancel()
                 self._be_quick()
                 await self._wake()
                 return
@@ -229,6 +273,11 @@ class Driver:
                 elif parked[model] and not held and not any(waiting.values()):
                     self._dispatch.add([self._work(model, TASK_TRIALS, Again(model, LAST_TRY))])
         return bool(queued or held or any(waiting.values()) or any(parked.values()))
+
+    def _answered(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Accounts whose endpoint has answered trials of this run, in this session or an earlier one."""
+        models = {m for (_, m), tally in snapshot.tallies.items() if tally.scored + tally.malformed + tally.refused}
+        return tuple(sorted({self._config.model(name).account_name for name in models}))
 
     def _work(self, model: str, trials: int, payload: Fresh | Again) -> Work:
         self._work_ids += 1

@@ -15,6 +15,8 @@ from .protocol import Ack, Attempt, Batch, Judgment, Waiting
 
 LINGER_S = 0.02
 BATCH_RECORDS = 500
+UNSENT_NOTES = 200
+"""Failed attempts that may wait for a batch: what a worker's death can lose of them."""
 
 Send = Callable[[Batch], Awaitable[Ack]]
 
@@ -38,9 +40,12 @@ class Outbox:
         self._lock = asyncio.Lock()
         self._unanswered: tuple[Batch, list[_Record]] | None = None
 
-    def note(self, attempt: Attempt) -> None:
-        """Send along with the next batch; nobody waits for it (`drain` does)."""
-        self._queue.append(_Record(attempt=attempt))
+    async def note(self, attempt: Attempt) -> None:
+        """Send along with a later batch; waits only where many are unsent."""
+        record = _Record(attempt=attempt)
+        self._queue.append(record)
+        if len(self._queue) >= UNSENT_NOTES:
+            await self._flush(record)
 
     async def record(
         self,

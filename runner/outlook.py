@@ -25,6 +25,8 @@ class _Account:
     trouble_since: float | None = None
     failing: dict[str, int] = field(default_factory=dict)
     unreachable: dict[str, int] = field(default_factory=dict)
+    unreachable_at: float | None = None
+    """When a connection was last seen to fail."""
     last_error: str | None = None
 
 
@@ -47,6 +49,8 @@ class Outlook:
             account.throttled += heard.throttled
             account.last_error = heard.last_error or account.last_error
             account.failing[worker] = heard.failing
+            if heard.unreachable > account.unreachable.get(worker, 0):
+                account.unreachable_at = now_s
             account.unreachable[worker] = heard.unreachable
             if heard.succeeded or heard.throttled or not any(account.failing.values()):
                 account.trouble_since = None
@@ -62,7 +66,9 @@ class Outlook:
             return None
         away_s = now_s - account.trouble_since
         probes = sum(account.unreachable.values())
-        if not account.answered and probes >= NEVER_REACHED_PROBES and away_s >= NEVER_REACHED_S:
+        # Connections that stand and wait for a slow first reply make no new failures: such an endpoint was reached.
+        still_failing = account.unreachable_at is not None and now_s - account.unreachable_at < NEVER_REACHED_S
+        if not account.answered and probes >= NEVER_REACHED_PROBES and away_s >= NEVER_REACHED_S and still_failing:
             return f"{name}: {account.where} was never reached ({account.last_error}); run the same command to go on"
         if away_s >= self._max_outage_s:
             return f"{name}: {account.where} gave no good reply for {self._max_outage} ({account.last_error})"

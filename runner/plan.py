@@ -53,6 +53,11 @@ class Pair:
         """Whether the judge's hint that asks for JSON is appended: it wants an object and none is enforced."""
         return self.judge.structured != "off" and self.structured == "off" and self.judge.json_hint is not None
 
+    @property
+    def settings(self) -> dict[str, object]:
+        """What is sent besides the messages and changes the answer: the sampling, with the extra body over it."""
+        return {**self.sampling.body(), **self.model.extra.body}
+
     def key(self, system: str, item_id: str, messages: Messages, repeat: int) -> bytes:
         """The trial's key: 128-bit blake2b over length-prefixed parts (design: exactly what changes an answer).
 
@@ -66,7 +71,7 @@ class Pair:
             self.judge.reading_spec,
             self.model.model,
             self.model.revision or "",
-            json.dumps(self.sampling.body(), sort_keys=True),
+            json.dumps(self.settings, sort_keys=True),
             str(repeat),
         )
         digest = hashlib.blake2b(digest_size=16)
@@ -104,7 +109,8 @@ def pairs(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], P
             if judge.structured == "require" and model.structured == "off":
                 raise ConfigError(f"models: judge {judge.name!r} requires structured output; {model.name!r} says off")
             pair = Pair(judge, model, sampling, model.structured if wants_json else "off")
-            meaning = (judge.name, model.model, model.revision or "", json.dumps(sampling.body(), sort_keys=True))
+            settings = json.dumps(pair.settings, sort_keys=True)
+            meaning = (judge.name, model.model, model.revision or "", settings)
             if (other := meanings.setdefault(meaning, model.name)) != model.name:
                 raise ConfigError(
                     f"models: {other!r} and {model.name!r} mean the same for judge {judge.name!r}: "

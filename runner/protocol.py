@@ -251,6 +251,8 @@ class Tick:
     """Start no request; finish those in flight, record them, let the tasks return."""
     close: tuple[str, ...] = ()
     """The same for single accounts."""
+    proven: tuple[str, ...] = ()
+    """Accounts whose endpoint has answered trials of this run: what keeps failing there fails for its own reasons."""
 
 
 @dataclass(frozen=True, slots=True)

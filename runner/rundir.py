@@ -149,7 +149,7 @@ def meaning_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[
         meaning[f"models.{model.name}.model"] = model.model
         meaning[f"models.{model.name}.revision"] = model.revision
     for (judge_name, model_name), pair in pairs.items():
-        meaning[f"sampling of {judge_name} × {model_name}"] = pair.sampling.body()
+        meaning[f"sampling of {judge_name} × {model_name}"] = pair.settings
     return meaning
 
 

@@ -20,7 +20,7 @@ from judges import Judge, JudgeError, load_judge
 
 from .config import RunConfig
 from .driver import Driver, Watch
-from .errors import ConfigError, Interrupted, JuryboxError
+from .errors import ConfigError, Interrupted, JuryboxError, StoppedEarly
 from .ledger import Ledger
 from .plan import Estimate, Shard, pairs
 from .planning import estimates, plan_signature, planned_shards, trial_keys
@@ -156,8 +156,21 @@ class Session:
         assert self.staged is not None
         judges = {judge.name: judge for judge in self.judges}
         with Ledger(self.run.ledger) as ledger:
-            publish(self.run.path, self.config, judges, self.staged, ledger)
+            mark = f"{ledger.meta('plan')} {sum(row.done for row in ledger.shards())}"
+            if ledger.meta("published") != mark or not self.run.results.is_dir():
+                self._publish(ledger, judges)
+                ledger.set_meta("published", mark)
             return build(self.config.name, self.run.path, self.config, judges, self.staged, ledger)
+
+    def _publish(self, ledger: Ledger, judges: dict[str, Judge]) -> None:
+        assert self.staged is not None
+        try:
+            publish(self.run.path, self.config, judges, self.staged, ledger)
+        except OSError as error:
+            raise StoppedEarly(
+                f"{self.run.path}: the results could not be written ({error.strerror}); every judgment is safe in "
+                "run.db, and the same command writes them"
+            ) from None
 
 
 class _signals:

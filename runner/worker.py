@@ -25,6 +25,11 @@ from .outbox import Outbox, Send
 from .plan import pairs
 from .protocol import AccountNews, Attempt, History, News, Task, TaskReport, Tick, Trial
 
+DOWN_TRIES = 3
+"""Sends of one trial while its endpoint is down, before it makes room for others."""
+DOWN_PAUSE_S = 5.0
+LAST_TRIES = 3
+"""Rounds at the end of a run in which a trial may meet an endpoint that is down before it is given up."""
 OUTAGE_AFTER = 20
 """Failures in a row, with no success between them, after which they are the endpoint's and use up no attempts."""
 
@@ -42,6 +47,7 @@ class _Account:
     unreachable: int = 0
     last_error: str | None = None
     action_needed: str | None = None
+    proven: bool = False
 
     def close(self) -> None:
         """Start no request of this account any more."""
@@ -99,6 +105,7 @@ class Worker:
             self._account_named(lease.account).limiter.apply(lease)
         self._stopping = self._stopping or tick.stop
         for name, account in self._accounts.items():
+            account.proven = account.proven or name in tick.proven
             if self._stopping or name in tick.close:
                 account.close()
         news = []
@@ -189,23 +196,23 @@ class Worker:
                 )
                 match decision:
                     case policy.Retry(delay_s, counts):
-                        self._outbox.note(attempt)
+                        if account.is_down and error.status is not None and throttles >= DOWN_TRIES:
+                            return await self._put_off(asked, attempt, history, account)
+                        await self._outbox.note(attempt)
                         tries += counts
                         throttles += not counts
                         if not counts:
                             account.limiter.pause(delay_s)
                         await _wait(account, delay_s)
                     case policy.ActionNeeded():
-                        self._outbox.note(attempt)
+                        await self._outbox.note(attempt)
                         account.action_needed = f"{asked.pair.model.name}: {error.message}"
                         account.close()
                         return "left"
-                    case policy.Park() if not history.parked:
-                        parked = replace(history, parked=1)
-                        await self._outbox.record(attempt, waiting=asked.waiting("parked", parked))
-                        return "waiting"
-                    case policy.Park():
+                    case policy.Park() if history.parked and account.proven:
                         return await self._end(asked, Failed("exhausted", error.message), attempt, history, None)
+                    case policy.Park():
+                        return await self._put_off(asked, attempt, replace(history, parked=1), account)
                     case policy.Fail(kind):
                         return await self._end(asked, Failed(kind, error.message), attempt, history, None)
             else:
@@ -213,6 +220,18 @@ class Worker:
                 account.answered += 1
                 account.failing = account.unreachable = 0
                 return await self._read(asked, completion, tries + throttles + 1, sent_at, history)
+
+    async def _put_off(self, asked: Asked, attempt: Attempt, history: History, account: _Account) -> str:
+        """Back into the ledger until the end of the run. Nothing is hurried where the endpoint itself is in trouble."""
+        if history.parked and account.is_down:
+            if history.parked >= LAST_TRIES and account.proven:
+                return await self._end(asked, Failed("exhausted", attempt.error or ""), attempt, history, None)
+            history = replace(history, parked=history.parked + 1)
+        await self._outbox.record(attempt, waiting=asked.waiting("parked", history))
+        if account.is_down or not account.proven:
+            account.limiter.pause(DOWN_PAUSE_S)
+            await _wait(account, DOWN_PAUSE_S)
+        return "waiting"
 
     async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float, history: History) -> str:
         """Read the reply: an outcome, or the trial goes back to the ledger to be judged afresh."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +21,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import psutil
 
 from runner.simulate import Simulation, running
 
@@ -134,6 +137,74 @@ def simulate(arguments: argparse.Namespace) -> None:
             sys.stdout.flush()
 
 
+def job(arguments: argparse.Namespace) -> None:
+    """A whole run on a local Ray against the simulated endpoint: items a second, peak memory by process."""
+    with tempfile.TemporaryDirectory() as scratch, running(Simulation(latency_ms=arguments.latency_ms)) as url:
+        folder = Path(scratch)
+        config = {
+            "name": "bench",
+            "items": {"path": str(folder / "items.jsonl")},
+            "judges": ["yes-no"],
+            "models": [{"name": "sim", "model": "sim", "base_url": url, "limits": {"in_flight": arguments.in_flight}}],
+            "out": str(folder / "run"),
+        }
+        if arguments.workers:
+            config["workers"] = arguments.workers
+        (folder / "bench.yaml").write_text(json.dumps(config))
+        filler = "x" * 700
+        with (folder / "items.jsonl").open("w") as file:
+            for n in range(arguments.items):
+                row = {
+                    "id": str(n),
+                    "question": f"Question {n}? {filler}",
+                    "reference": str(n),
+                    "response": f"{n} {filler}",
+                }
+                file.write(json.dumps(row) + "\n")
+        command = [sys.executable, "-m", "runner", "run", str(folder / "bench.yaml"), "--yes", "--quiet", "--json"]
+        if arguments.local:
+            command.append("--local")
+        begun = time.monotonic()
+        peaks: dict[str, int] = {}
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            watched = psutil.Process(process.pid)
+            while process.poll() is None:
+                for role, uss in _memory(watched).items():
+                    peaks[role] = max(peaks.get(role, 0), uss)
+                time.sleep(0.5)
+            assert process.stdout is not None
+            report = json.load(process.stdout)
+        took = time.monotonic() - begun
+        size = (folder / "run" / "run.db").stat().st_size
+        again = time.monotonic()
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+        sys.stdout.write(
+            f"job, {report['done']:,} of {report['planned']:,} items: "
+            f"{took:.1f} s in all, {report['done'] / took:,.0f} items/s, "
+            f"run.db {size / 2**20:,.0f} MiB; again (nothing to do) {time.monotonic() - again:.1f} s\n"
+        )
+        for role, uss in sorted(peaks.items()):
+            sys.stdout.write(f"  peak USS of {role}: {uss / 2**20:,.0f} MiB\n")
+
+
+def _memory(driver: psutil.Process) -> dict[str, int]:
+    """USS by role: the largest of each kind of process below the driver, and the driver."""
+    found: dict[str, int] = {}
+    for process in [driver, *driver.children(recursive=True)]:
+        try:
+            name = " ".join(process.cmdline())
+            role = (
+                "driver"
+                if process == driver
+                else next((r for r in ("Worker", "Aggregator") if f"ray::{r}" in name or f"ray::_{r}" in name), None)
+            )
+            if role:
+                found[role] = max(found.get(role, 0), process.memory_full_info().uss)
+        except psutil.Error:
+            continue
+    return found
+
+
 def _stats(url: str) -> dict[str, Any]:
     with urllib.request.urlopen(url.removesuffix("/v1") + "/stats") as reply:
         found: dict[str, Any] = json.load(reply)
@@ -149,6 +220,13 @@ def main() -> None:
     command.add_argument("--seconds", type=float, default=5.0)
     command.add_argument("--prompt-bytes", type=int, default=1500)
     command.set_defaults(measure=simulate)
+    command = commands.add_parser("job", help=job.__doc__)
+    command.add_argument("--items", type=int, default=20_000)
+    command.add_argument("--latency-ms", type=float, default=50.0)
+    command.add_argument("--in-flight", type=int, default=256)
+    command.add_argument("--workers", type=int, default=0, help="0: auto")
+    command.add_argument("--local", action="store_true", help="in one process, without Ray")
+    command.set_defaults(measure=job)
     arguments = parser.parse_args()
     arguments.measure(arguments)
 

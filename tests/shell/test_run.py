@@ -16,6 +16,7 @@ FAULTS: dict[str, Any] = {
     "server_errors": 0.03,
     "resets": 0.02,
     "throttled": 0.03,
+    "retry_after_s": 0.01,
 }
 ITEMS = items(range(150))
 

@@ -55,7 +55,6 @@ def assert_one_line(finished: Finished, status: int, *words: str) -> None:
         ("judges=[longmemeval-papr]", ["longmemeval-papr", "longmemeval-paper"]),
         ("judges=[./nowhere.yaml]", ["nowhere.yaml"]),
         ("items.path=nowhere.jsonl", ["nowhere.jsonl"]),
-        ("items.fields={reference: gold}", ["items.jsonl:1", "gold"]),
         (f"models.0.api_key_env={KEY_VARIABLE}", [KEY_VARIABLE]),
         ("out=items.jsonl/run", ["items.jsonl/run"]),
     ],
@@ -69,11 +68,15 @@ def test_a_config_that_is_not_there(work: Workspace) -> None:
     assert_one_line(work.run(), 2, str(work.config))
 
 
-def test_a_bad_row_is_named_before_the_first_call(work: Workspace, untouched: str) -> None:
+def test_bad_rows_are_named_before_the_first_call(work: Workspace, untouched: str) -> None:
     with work.items.open("a") as file:
-        file.write('{"id": "q99", "question": \n')
+        file.write('{"id": "q98", "question": \n{"id": "q99", "question_id": "q99", "question": "Which?", "response": "None.", "system": "atlas"}\n')
     work.write_config(model(untouched))
-    assert_one_line(work.run(), 2, f"items.jsonl:{len(ROWS) + 1}")
+    refused = work.run()
+    assert refused.status == 2
+    assert refused.stderr.startswith("jurybox: ")
+    for number, words in ((1, "not JSON"), (2, "q99.*reference")):
+        assert re.search(rf"items\.jsonl:{len(ROWS) + number}: .*{words}", refused.stderr), refused.stderr
 
 
 def test_a_wrong_key_stops_the_run_until_it_is_right(work: Workspace) -> None:
@@ -113,23 +116,17 @@ def test_a_used_up_quota_keeps_what_was_paid(work: Workspace) -> None:
     work.assert_each_trial_judged_once(len(ROWS))
 
 
-def test_an_endpoint_that_is_never_reached(work: Workspace, dead: str) -> None:
-    work.write_config(model(dead))
-    stopped = work.run()
-    assert_one_line(stopped, 4, dead, "was never reached", "run the same command")
-    assert stopped.report["done"] == 0
-    with running() as url:
-        assert work.run("--set", f"models.0.base_url={url}").status == 0
-    work.assert_each_trial_judged_once(len(ROWS))
-
-
 def test_a_dead_endpoint_holds_up_no_other_model(work: Workspace, dead: str) -> None:
     with running() as url:
         work.write_config(model(dead, "gone"), model(url, "alive"))
         stopped = work.run()
-    assert_one_line(stopped, 4, f"gone: {dead} was never reached")
-    done = {r["model"]: (r["scored"], r["not_done"]) for r in stopped.report["results"] if r["system"] == "atlas"}
-    assert done == {"gone": (0, 30), "alive": (30, 0)}
+        assert_one_line(stopped, 4, f"gone: {dead} was never reached", "run the same command")
+        done = {r["model"]: (r["scored"], r["not_done"]) for r in stopped.report["results"] if r["system"] == "atlas"}
+        assert done == {"gone": (0, 30), "alive": (30, 0)}
+        assert stats(url)["requests"] == len(ROWS)
+        assert work.run("--set", f"models.0.base_url={url}").status == 0
+        assert stats(url)["requests"] == 2 * len(ROWS)
+    work.assert_each_trial_judged_once(2 * len(ROWS))
 
 
 def test_a_problem_that_needs_the_user_outweighs_an_outage(work: Workspace, dead: str) -> None:
@@ -189,11 +186,11 @@ def test_money_stops_at_the_cap_and_goes_on_when_it_is_raised(work: Workspace) -
             tokens: dict[str, Any] = stats(url)["tokens"]
             return float(tokens["prompt"] * price["input"] + tokens["completion"] * price["output"]) / 1e6
 
-        work.write_config(model(url, price=price, limits={"in_flight": 8}), budget={"usd": 3.0})
+        work.write_config(model(url, price=price, limits={"in_flight": 8}), budget={"usd": 1.0})
         stopped = work.run()
-        assert_one_line(stopped, 4, "the budget of 3.0 USD is spent", "budget.usd")
+        assert_one_line(stopped, 4, "the budget of 1.0 USD is spent", "budget.usd")
         assert 0 < stopped.report["done"] < len(ROWS)
-        assert 2.0 < paid() <= 3.0
+        assert 0.7 < paid() <= 1.0
         assert stopped.report["cost_usd"] == pytest.approx(paid())
 
         # The same cap again buys nothing more.

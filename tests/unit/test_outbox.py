@@ -42,7 +42,7 @@ async def test_concurrent_records_share_batches_and_keep_their_order() -> None:
 async def test_notes_are_sent_by_drain() -> None:
     listener = Listener()
     outbox = Outbox("s", listener)
-    outbox.note(attempt(1))
+    await outbox.note(attempt(1))
     assert listener.batches == []
     await outbox.drain()
     assert listener.requests == ["r1"]
