@@ -71,7 +71,6 @@ class Driver:
         self._starting: set[asyncio.Task[None]] = set()
         self._ready = 0
         self._go = asyncio.Event()
-        self._proven: tuple[str, ...] = ()
         self._work_ids = 0
         unfinished = [shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials]
         self._dispatch.add(
@@ -208,9 +207,7 @@ class Driver:
             for name in self._dispatch.workers:
                 self._budget.note(name, self._dispatch.demand(name))
             leases = self._budget.leases(worker.name, self._dispatch.demand(worker.name))
-            news = await worker.tick(
-                Tick(leases, stop=self._stop is not None, close=self._outlook.closed, proven=self._proven)
-            )
+            news = await worker.tick(Tick(leases, stop=self._stop is not None, close=self._outlook.closed))
         self._budget.acknowledged(worker.name, news.accounts)
         now = asyncio.get_running_loop().time()
         for account in self._outlook.heard(worker.name, news.accounts, now):
@@ -231,7 +228,6 @@ class Driver:
             # Before the snapshot: what a task left waiting is recorded before the task ends.
             was_idle = self._dispatch.idle
             snapshot = await self._pool.aggregator.snapshot()
-            self._proven = self._answered(snapshot)
             self._watch(snapshot, self._outlook.throttled)
             if self._stop is None:
                 open_work = [self._take_up(account, snapshot) for account in self._config.accounts()]
@@ -273,11 +269,6 @@ class Driver:
                 elif parked[model] and not held and not any(waiting.values()):
                     self._dispatch.add([self._work(model, TASK_TRIALS, Again(model, LAST_TRY))])
         return bool(queued or held or any(waiting.values()) or any(parked.values()))
-
-    def _answered(self, snapshot: Snapshot) -> tuple[str, ...]:
-        """Accounts whose endpoint has answered trials of this run, in this session or an earlier one."""
-        models = {m for (_, m), tally in snapshot.tallies.items() if tally.scored + tally.malformed + tally.refused}
-        return tuple(sorted({self._config.model(name).account_name for name in models}))
 
     def _work(self, model: str, trials: int, payload: Fresh | Again) -> Work:
         self._work_ids += 1

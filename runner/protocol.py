@@ -93,7 +93,8 @@ class Attempt:
     model: str
     model_id: str
     stage: str
-    """Which call of the ladder this was: `first`, `rejudge:<k>`, `refused:<k>`, `last`."""
+    """Which call of the ladder this was: `first`, `rejudge:<k>`, `refused:<k>`, `last`; or `probe`, which asks a
+    harmless question to see whether the endpoint answers, and has no keys."""
     try_: int
     """1 for the first send of this request, 2 after one retry, …"""
     state: str
@@ -251,8 +252,6 @@ class Tick:
     """Start no request; finish those in flight, record them, let the tasks return."""
     close: tuple[str, ...] = ()
     """The same for single accounts."""
-    proven: tuple[str, ...] = ()
-    """Accounts whose endpoint has answered trials of this run: what keeps failing there fails for its own reasons."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,9 @@ from .protocol import AccountNews, Attempt, History, News, Task, TaskReport, Tic
 DOWN_TRIES = 3
 """Sends of one trial while its endpoint is down, before it makes room for others."""
 DOWN_PAUSE_S = 5.0
-LAST_TRIES = 3
-"""Rounds at the end of a run in which a trial may meet an endpoint that is down before it is given up."""
+ANSWERED_S = 5.0
+"""An endpoint that gave a good reply so lately answers."""
+PROBE = ({"role": "user", "content": "Answer yes."},)
 OUTAGE_AFTER = 20
 """Failures in a row, with no success between them, after which they are the endpoint's and use up no attempts."""
 
@@ -47,7 +48,17 @@ class _Account:
     unreachable: int = 0
     last_error: str | None = None
     action_needed: str | None = None
-    proven: bool = False
+    succeeded_at: float = float("-inf")
+    probe_at: float = 0.0
+    """No probe before this moment of the loop's clock."""
+    probing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def saw_success(self) -> None:
+        """A good reply came."""
+        self.succeeded += 1
+        self.answered += 1
+        self.failing = self.unreachable = 0
+        self.succeeded_at = asyncio.get_running_loop().time()
 
     def close(self) -> None:
         """Start no request of this account any more."""
@@ -105,7 +116,6 @@ class Worker:
             self._account_named(lease.account).limiter.apply(lease)
         self._stopping = self._stopping or tick.stop
         for name, account in self._accounts.items():
-            account.proven = account.proven or name in tick.proven
             if self._stopping or name in tick.close:
                 account.close()
         news = []
@@ -184,6 +194,7 @@ class Worker:
                     error=f"{error.kind.value}: {error.message}",
                     retry_after_s=error.retry_after_s,
                 )
+                down = account.is_down and not await self._answers(asked, client, account)
                 decision = policy.decide(
                     error.kind,
                     tries=tries,
@@ -192,11 +203,12 @@ class Worker:
                     throttles=throttles,
                     retry_after_s=error.retry_after_s,
                     jitter=self._random.random(),
-                    endpoint_down=account.is_down,
+                    endpoint_down=down,
                 )
                 match decision:
                     case policy.Retry(delay_s, counts):
-                        if account.is_down and error.status is not None and throttles >= DOWN_TRIES:
+                        if down and error.status is not None and throttles >= DOWN_TRIES:
+                            # Held on to, it would keep trials from being asked that may fare better.
                             return await self._put_off(asked, attempt, history, account)
                         await self._outbox.note(attempt)
                         tries += counts
@@ -209,29 +221,50 @@ class Worker:
                         account.action_needed = f"{asked.pair.model.name}: {error.message}"
                         account.close()
                         return "left"
-                    case policy.Park() if history.parked and account.proven:
+                    case policy.Park() if history.parked and await self._answers(asked, client, account):
                         return await self._end(asked, Failed("exhausted", error.message), attempt, history, None)
                     case policy.Park():
                         return await self._put_off(asked, attempt, replace(history, parked=1), account)
                     case policy.Fail(kind):
                         return await self._end(asked, Failed(kind, error.message), attempt, history, None)
             else:
-                account.succeeded += 1
-                account.answered += 1
-                account.failing = account.unreachable = 0
+                account.saw_success()
                 return await self._read(asked, completion, tries + throttles + 1, sent_at, history)
 
     async def _put_off(self, asked: Asked, attempt: Attempt, history: History, account: _Account) -> str:
         """Back into the ledger until the end of the run. Nothing is hurried where the endpoint itself is in trouble."""
-        if history.parked and account.is_down:
-            if history.parked >= LAST_TRIES and account.proven:
-                return await self._end(asked, Failed("exhausted", attempt.error or ""), attempt, history, None)
-            history = replace(history, parked=history.parked + 1)
         await self._outbox.record(attempt, waiting=asked.waiting("parked", history))
-        if account.is_down or not account.proven:
-            account.limiter.pause(DOWN_PAUSE_S)
+        if asyncio.get_running_loop().time() < account.probe_at:
             await _wait(account, DOWN_PAUSE_S)
         return "waiting"
+
+    async def _answers(self, asked: Asked, client: Client, account: _Account) -> bool:
+        """Whether the endpoint works just now, so that what fails there fails for a reason of its own.
+
+        Where no trial has shown it lately, a harmless request does: one for all trials that want to know.
+        """
+        loop = asyncio.get_running_loop()
+        async with account.probing:
+            if loop.time() - account.succeeded_at < ANSWERED_S:
+                return True
+            if loop.time() < account.probe_at:
+                return False
+            probe = replace(asked, body=asked.pair.body(PROBE), request_id=uuid.uuid4().hex)
+            sent_at = time.time()
+            try:
+                async with account.limiter.slot(asked.tokens, asked.usd) as slot:
+                    completion = await client.complete(probe.body)
+                    slot.settle(completion.usage.cost_usd)
+            except Stopped:
+                return False
+            except EndpointError as error:
+                self._saw_error(account, error)
+                account.probe_at = loop.time() + DOWN_PAUSE_S
+                return False
+            account.saw_success()
+            attempt = replace(probe.answered(1, sent_at, completion), keys=(), stage="probe")
+        await self._outbox.note(attempt)
+        return True
 
     async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float, history: History) -> str:
         """Read the reply: an outcome, or the trial goes back to the ledger to be judged afresh."""

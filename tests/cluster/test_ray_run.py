@@ -59,10 +59,10 @@ def holding(folders: list[Path], secret: str) -> list[Path]:
 
 
 def test_nothing_acknowledged_is_lost_by_a_signal_or_a_death(work: Workspace) -> None:
-    rows = items(range(250))
+    rows = items(range(200))
     work.write_items(rows)
     in_flight, rpm = 16, 4200
-    simulation = Simulation(latency_ms=120, malformed=0.03, rpm=1.2 * rpm, api_key=CANARY, log=work.folder / "log")
+    simulation = Simulation(latency_ms=250, malformed=0.03, rpm=1.2 * rpm, api_key=CANARY, log=work.folder / "log")
     with running(simulation) as url:
         work.write_config(model(url, api_key_env=KEY_VARIABLE, limits={"in_flight": in_flight, "rpm": rpm}), workers=2)
 
@@ -78,7 +78,7 @@ def test_nothing_acknowledged_is_lost_by_a_signal_or_a_death(work: Workspace) ->
         assert first["max_in_flight"]["simulated-judge"] <= in_flight
         assert first["by_limit"].get("requests", 0) <= 5
         judged = {row[0] for row in work.results().filter(state="scored").select("item_id").iter_rows()}
-        assert 50 < len(judged) == stopped.report["done"] < 250
+        assert 50 < len(judged) == stopped.report["done"] < len(rows)
 
         with ended_with_test(work.start(*command(work), ray=True)) as process:
             workers: list[psutil.Process] = []
@@ -99,7 +99,7 @@ def test_nothing_acknowledged_is_lost_by_a_signal_or_a_death(work: Workspace) ->
     assert judged.isdisjoint(again)
     # Bought twice at most: what the dead worker had in flight and what it had not yet handed over when it died.
     faults = sum(total["by_fault"].values()) + sum(total["by_limit"].values())
-    assert len(rows) + faults <= total["requests"] <= len(rows) + faults + 4 * in_flight
+    assert len(rows) + faults <= total["requests"] <= len(rows) + faults + 2 * in_flight
 
     secretless = [work.out, Path(work.environment["RAY_TMPDIR"])]
     assert holding(secretless, "_WorkerActor"), "Ray's logs are not where they are looked for"

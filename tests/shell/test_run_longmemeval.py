@@ -183,7 +183,7 @@ def test_the_official_judge(rows: list[Row], tmp_path: Path) -> None:
     [result] = report["results"]
     assert (result["planned"], result["scored"]) == (500, 500)
     assert round(result["scores"]["correct"]["accuracy"]["value"], 4) == 0.7240
-    assert round(result["macro"]["correct"]["value"], 4) == 0.7275
+    assert round(result["macro"]["correct"]["accuracy"], 4) == 0.7275
     assert accuracies(result["slices"], "slice") == {"abstention": (0.7000, 30)}
     assert accuracies(result["groups"], "group") == PUBLISHED
 
