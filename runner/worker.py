@@ -11,11 +11,12 @@ import random
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from judges import Failed, Judge, Malformed, Outcome, Provenance, Refused, Reply, Scored
 
 from . import policy
+from .account import Account
 from .asked import Asked, ask
 from .client import Client, EndpointError, check_key
 from .completion import Completion
@@ -23,7 +24,7 @@ from .config import Model, RunConfig
 from .limiter import Limiter, Stopped
 from .outbox import Outbox, Send
 from .plan import pairs
-from .protocol import AccountNews, Attempt, History, News, Task, TaskReport, Tick, Trial
+from .protocol import Attempt, History, News, Task, TaskReport, Tick, Trial
 
 DOWN_TRIES = 3
 """Sends of one trial while its endpoint is down, before it makes room for others."""
@@ -31,44 +32,6 @@ DOWN_PAUSE_S = 5.0
 ANSWERED_S = 5.0
 """An endpoint that gave a good reply so lately answers."""
 PROBE = ({"role": "user", "content": "Answer yes."},)
-OUTAGE_AFTER = 20
-"""Failures in a row, with no success between them, after which they are the endpoint's and use up no attempts."""
-
-
-@dataclass(slots=True)
-class _Account:
-    """One account as this worker sees it, between two ticks."""
-
-    limiter: Limiter
-    closed: asyncio.Event = field(default_factory=asyncio.Event)
-    succeeded: int = 0
-    answered: int = 0
-    throttled: int = 0
-    failing: int = 0
-    unreachable: int = 0
-    last_error: str | None = None
-    action_needed: str | None = None
-    succeeded_at: float = float("-inf")
-    probe_at: float = 0.0
-    """No probe before this moment of the loop's clock."""
-    probing: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def saw_success(self) -> None:
-        """A good reply came."""
-        self.succeeded += 1
-        self.answered += 1
-        self.failing = self.unreachable = 0
-        self.succeeded_at = asyncio.get_running_loop().time()
-
-    def close(self) -> None:
-        """Start no request of this account any more."""
-        self.closed.set()
-        self.limiter.stop()
-
-    @property
-    def is_down(self) -> bool:
-        """The endpoint itself is in trouble: what fails now says nothing about the trial that met it."""
-        return self.failing >= OUTAGE_AFTER
 
 
 class Worker:
@@ -80,7 +43,7 @@ class Worker:
         self._pairs = pairs(config, judges)
         self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send)
         self._clients: dict[str, Client] = {}
-        self._accounts: dict[str, _Account] = {}
+        self._accounts: dict[str, Account] = {}
         self._stopping = False
         # Jitter must differ between workers; it decides no outcome.
         self._random = random.Random()
@@ -118,38 +81,19 @@ class Worker:
         for name, account in self._accounts.items():
             if self._stopping or name in tick.close:
                 account.close()
-        news = []
-        for name, account in self._accounts.items():
-            limiter = account.limiter
-            news.append(
-                AccountNews(
-                    account=name,
-                    succeeded=account.succeeded,
-                    answered=account.answered,
-                    throttled=account.throttled,
-                    failing=account.failing,
-                    unreachable=account.unreachable,
-                    last_error=account.last_error,
-                    in_flight=limiter.in_flight,
-                    queued=limiter.queued,
-                    spent_usd=limiter.spent_usd,
-                    wants_usd=limiter.wants_usd,
-                )
-            )
-            account.succeeded = account.answered = account.throttled = 0
-        return News(accounts=tuple(news))
+        return News(accounts=tuple(account.news(name) for name, account in self._accounts.items()))
 
     async def close(self) -> None:
         """Close the connections. Tasks have returned before."""
         for client in self._clients.values():
             await client.aclose()
 
-    def _account(self, model: Model) -> _Account:
+    def _account(self, model: Model) -> Account:
         return self._account_named(model.account_name)
 
-    def _account_named(self, name: str) -> _Account:
+    def _account_named(self, name: str) -> Account:
         if name not in self._accounts:
-            self._accounts[name] = account = _Account(Limiter(name))
+            self._accounts[name] = account = Account(Limiter(name))
             if self._stopping:
                 account.close()
         return self._accounts[name]
@@ -159,7 +103,7 @@ class Worker:
             self._clients[model.name] = Client(model)
         return self._clients[model.name]
 
-    async def _judge(self, task: Task, trial: Trial, model: Model, account: _Account) -> str:
+    async def _judge(self, task: Task, trial: Trial, model: Model, account: Account) -> str:
         asked = ask(task, trial, self._pairs[task.judge, task.model], self.name)
         if self._config.items.empty_response == "wrong" and asked.item.response_is_empty:
             verdict = Scored(asked.pair.judge.wrong(), Provenance("empty"))
@@ -167,7 +111,7 @@ class Worker:
             return "judged"
         return await self._ask(asked, self._client(model), account)
 
-    async def _ask(self, asked: Asked, client: Client, account: _Account) -> str:
+    async def _ask(self, asked: Asked, client: Client, account: Account) -> str:
         """Send the request until it is answered or given up: the only loop of retries in the program."""
         history = asked.trial.history
         tries = throttles = 0
@@ -185,7 +129,7 @@ class Worker:
             except Stopped:
                 return "left"
             except EndpointError as error:
-                self._saw_error(account, error)
+                account.saw_error(error)
                 history = replace(history, attempts=history.attempts + 1)
                 attempt = asked.failed(
                     tries + throttles + 1,
@@ -231,14 +175,14 @@ class Worker:
                 account.saw_success()
                 return await self._read(asked, completion, tries + throttles + 1, sent_at, history)
 
-    async def _put_off(self, asked: Asked, attempt: Attempt, history: History, account: _Account) -> str:
+    async def _put_off(self, asked: Asked, attempt: Attempt, history: History, account: Account) -> str:
         """Back into the ledger until the end of the run. Nothing is hurried where the endpoint itself is in trouble."""
         await self._outbox.record(attempt, waiting=asked.waiting("parked", history))
         if asyncio.get_running_loop().time() < account.probe_at:
             await _wait(account, DOWN_PAUSE_S)
         return "waiting"
 
-    async def _answers(self, asked: Asked, client: Client, account: _Account) -> bool:
+    async def _answers(self, asked: Asked, client: Client, account: Account) -> bool:
         """Whether the endpoint works just now, so that what fails there fails for a reason of its own.
 
         Where no trial has shown it lately, a harmless request does: one for all trials that want to know.
@@ -258,7 +202,7 @@ class Worker:
             except Stopped:
                 return False
             except EndpointError as error:
-                self._saw_error(account, error)
+                account.saw_error(error)
                 account.probe_at = loop.time() + DOWN_PAUSE_S
                 return False
             account.saw_success()
@@ -298,21 +242,8 @@ class Worker:
         await self._outbox.record(attempt, judgment=asked.judgment(outcome, history, latency_s))
         return "judged"
 
-    def _saw_error(self, account: _Account, error: EndpointError) -> None:
-        account.last_error = f"{error.kind.value}: {error.message}"
-        if error.status is not None:
-            account.answered += 1
-            account.unreachable = 0
-        if error.kind is policy.ErrorKind.THROTTLED:
-            account.throttled += 1
-        elif error.kind is policy.ErrorKind.UNREACHABLE:
-            account.unreachable += 1
-            account.failing += 1
-        elif error.kind is not policy.ErrorKind.BAD_REQUEST:
-            account.failing += 1
 
-
-async def _wait(account: _Account, delay_s: float) -> None:
+async def _wait(account: Account, delay_s: float) -> None:
     """Sleep without holding a slot; the order to stop ends it."""
     try:
         async with asyncio.timeout(delay_s):

@@ -1,9 +1,11 @@
-"""Ctrl-C in the middle of a run, and what else may happen to a directory in which a process works."""
+"""Ctrl-C in the middle of a run, once and twice; and a second process on the same directory."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 from runs import Workspace, ended_with_test, finish, items, log_of, model, stats, trial_of, until
@@ -22,11 +24,6 @@ def test_ctrl_c_and_the_same_command_again(tmp_path: Path) -> None:
         work.write_config(model(url, limits={"in_flight": IN_FLIGHT}))
         with ended_with_test(work.start(*command)) as process:
             until(lambda: stats(url)["requests"] >= 60, process)
-
-            intruder = work.run()
-            assert intruder.status == 2
-            assert intruder.stderr.count("\n") == 1
-            assert f"another jurybox works here (process {process.pid})" in intruder.stderr
 
             os.kill(process.pid, signal.SIGINT)
             stopped = finish(process)
@@ -51,3 +48,29 @@ def test_ctrl_c_and_the_same_command_again(tmp_path: Path) -> None:
     assert judged.isdisjoint(again)
     faults = sum(total["by_fault"].values())
     assert len(rows) + faults <= total["requests"] <= len(rows) + faults + IN_FLIGHT
+
+
+def test_a_second_process_and_a_second_ctrl_c(tmp_path: Path) -> None:
+    work = Workspace(tmp_path)
+    rows = items(range(20))
+    work.write_items(rows)
+    with running(Simulation(hanging=1.0)) as url, running() as sound:
+        work.write_config(model(url))
+        with ended_with_test(work.start("run", str(work.config), "--local", "--yes")) as process:
+            until(lambda: stats(url)["open"] > 0, process)
+
+            intruder = work.run("--set", f"models.0.base_url={sound}")
+            assert intruder.status == 2
+            assert intruder.stderr.count("\n") == 1
+            assert f"another jurybox works here (process {process.pid})" in intruder.stderr
+            assert stats(sound)["requests"] == 0
+
+            # Nothing of what is in flight will ever be answered. Whoever will not wait for it asks twice.
+            while process.poll() is None:
+                os.kill(process.pid, signal.SIGINT)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=0.2)
+            assert finish(process).status == 130
+
+        assert work.run("--set", f"models.0.base_url={sound}").status == 0
+    work.assert_each_trial_judged_once(len(rows))

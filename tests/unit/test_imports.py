@@ -31,7 +31,8 @@ LAYERS = (
     ("runner.frames", "runner.identities"),
     ("runner.results", "runner.stage"),
     # work
-    ("runner.aggregator", "runner.worker"),
+    ("runner.account", "runner.aggregator"),
+    ("runner.worker",),
     # where workers live
     ("runner.pool",),
     # the loop, Ray, what people see, the local endpoint

@@ -1,0 +1,86 @@
+"""One account as one worker sees it: its limiter, and how its endpoint has fared.
+
+Hides what counts as trouble of the endpoint itself, and what the driver is told of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from .client import EndpointError
+from .limiter import Limiter
+from .policy import ErrorKind
+from .protocol import AccountNews
+
+OUTAGE_AFTER = 20
+"""Failures in a row, with no success between them, after which they may be the endpoint's own."""
+
+
+@dataclass(slots=True)
+class Account:
+    """Counts since the last tick or the last success, and whether the account is closed."""
+
+    limiter: Limiter
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+    succeeded: int = 0
+    answered: int = 0
+    throttled: int = 0
+    failing: int = 0
+    unreachable: int = 0
+    last_error: str | None = None
+    action_needed: str | None = None
+    succeeded_at: float = float("-inf")
+    """Of the loop's clock."""
+    probe_at: float = 0.0
+    """No probe before this moment of the loop's clock."""
+    probing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def is_down(self) -> bool:
+        """Whether the endpoint itself may be in trouble: then what fails says nothing about the trial that met it."""
+        return self.failing >= OUTAGE_AFTER
+
+    def saw_success(self) -> None:
+        """A good reply came."""
+        self.succeeded += 1
+        self.answered += 1
+        self.failing = self.unreachable = 0
+        self.succeeded_at = asyncio.get_running_loop().time()
+
+    def saw_error(self, error: EndpointError) -> None:
+        """A request failed."""
+        self.last_error = f"{error.kind.value}: {error.message}"
+        if error.status is not None:
+            self.answered += 1
+            self.unreachable = 0
+        if error.kind is ErrorKind.THROTTLED:
+            self.throttled += 1
+        elif error.kind is ErrorKind.UNREACHABLE:
+            self.unreachable += 1
+            self.failing += 1
+        elif error.kind is not ErrorKind.BAD_REQUEST:
+            self.failing += 1
+
+    def close(self) -> None:
+        """Start no request of this account any more."""
+        self.closed.set()
+        self.limiter.stop()
+
+    def news(self, name: str) -> AccountNews:
+        """What the driver is told; counts that are per tick begin anew."""
+        news = AccountNews(
+            account=name,
+            succeeded=self.succeeded,
+            answered=self.answered,
+            throttled=self.throttled,
+            failing=self.failing,
+            unreachable=self.unreachable,
+            last_error=self.last_error,
+            in_flight=self.limiter.in_flight,
+            queued=self.limiter.queued,
+            spent_usd=self.limiter.spent_usd,
+            wants_usd=self.limiter.wants_usd,
+        )
+        self.succeeded = self.answered = self.throttled = 0
+        return news

@@ -1,0 +1,99 @@
+"""Trials that always fail beside trials that do not, and endpoints that never work: whose fault is whose."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+REPLY = {
+    "id": "x",
+    "object": "chat.completion",
+    "created": 0,
+    "model": "m",
+    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}],
+    "usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11},
+}
+
+
+@contextmanager
+def serving(works: Callable[[str], bool]) -> Iterator[str]:
+    """An endpoint that answers yes to the prompts that `works` accepts, and 500 to the others."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            ok = works(body["messages"][-1]["content"])
+            data = json.dumps(REPLY if ok else {"error": {"message": "out of order"}}).encode()
+            self.send_response(200 if ok else 500)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def judged(folder: Path, url: str, items: int, max_outage: str) -> tuple[int, str, dict[str, int]]:
+    """Exit status, stderr and judgments by state of a run over `items` numbered questions."""
+    rows = [{"id": str(n), "question": f"q{n}", "reference": "a", "response": "b"} for n in range(items)]
+    (folder / "items.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    config = {
+        "name": "outage",
+        "items": {"path": "items.jsonl"},
+        "judges": ["yes-no"],
+        "models": [{"name": "m", "model": "m", "base_url": url}],
+        "retry": {"attempts": 2, "max_outage": max_outage},
+    }
+    (folder / "run.yaml").write_text(json.dumps(config))
+    command = [sys.executable, "-m", "runner", "run", str(folder / "run.yaml")]
+    options = ["--local", "--yes", "--quiet", "--out", str(folder / "run")]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120)
+    with sqlite3.connect(folder / "run" / "run.db") as ledger:
+        states = dict(ledger.execute("SELECT state, count(*) FROM judgments GROUP BY state"))
+    ledger.close()
+    return done.returncode, done.stderr, states
+
+
+def number(prompt: str) -> int | None:
+    """Which question a prompt asks; None for a prompt of another kind."""
+    match = re.search(r"Question: q(\d+)\n", prompt)
+    return int(match.group(1)) if match else None
+
+
+def test_many_failing_items_at_the_front_do_not_hold_up_the_others(tmp_path: Path) -> None:
+    with serving(lambda prompt: (number(prompt) or 0) >= 30 or number(prompt) is None) as url:
+        status, _, states = judged(tmp_path, url, 60, "5m")
+    assert states == {"scored": 30, "failed": 30}
+    assert status == 3
+
+
+def test_an_endpoint_that_never_works_fails_no_trial(tmp_path: Path) -> None:
+    with serving(lambda prompt: False) as url:
+        status, stderr, states = judged(tmp_path, url, 2, "6s")
+    assert states == {}
+    assert status == 4
+    assert "out of order" in stderr
+    with serving(lambda prompt: True) as url:
+        status, _, states = judged(tmp_path, url, 2, "6s")
+    assert states == {"scored": 2}
+    assert status == 0
