@@ -108,9 +108,14 @@ async def arun(
 def _run(
     config: str | Path | Mapping[str, Any], out: str | Path | None, limit: int | None, local: bool, address: str | None
 ) -> Run:
+    import structlog
+
     from runner.config import load_config, parse_config
+    from runner.log import configure
     from runner.session import Session, local_pool, missing_keys, ray_pool
 
+    if not structlog.is_configured():
+        configure()
     if isinstance(config, Mapping):
         parsed, base = parse_config(config), Path()
     else:

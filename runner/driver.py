@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+import structlog
+
 from .assemble import TASK_TRIALS, Again, Assembler, Fresh
 from .budget import Budget
 from .config import RunConfig
@@ -32,6 +34,7 @@ DEATHS_IN_A_ROW = 8
 JUDGE_AGAIN = ("malformed", "refused")
 LAST_TRY = ("parked",)
 
+log = structlog.get_logger()
 Watch = Callable[[Snapshot, Mapping[str, int]], None]
 
 
@@ -81,6 +84,7 @@ class Driver:
     def stop(self, why: JuryboxError) -> None:
         """Start nothing more, let what is in flight end, and raise `why` from `run`. The first reason stands."""
         if self._stop is None:
+            log.info("stopping", why=why.message)
             self._stop = why
             self._stopped_at = asyncio.get_running_loop().time()
             self._be_quick()
@@ -135,6 +139,7 @@ class Driver:
             raise
         finally:
             self._starting.discard(task)
+        log.info("worker_started", worker=worker.name)
         self._ready += 1
         if self._ready >= self._pool.size:
             self._go.set()
@@ -142,6 +147,7 @@ class Driver:
 
     def _bury(self, name: str, begun: float, why: str) -> None:
         """What a dead worker held goes out again. Workers that lived side by side and died together count once."""
+        log.warning("worker_died", worker=name, why=why)
         if begun >= self._died_at:
             self._deaths += 1
             self._died_at = asyncio.get_running_loop().time()
@@ -175,6 +181,10 @@ class Driver:
                 await self._tick(worker)
             report = await worker.run(task)
             self._deaths = 0
+            log.debug(
+                "task_done", worker=worker.name, judge=task.judge, model=task.model,
+                judged=report.judged, waiting=report.waiting, left=report.left,
+            )  # fmt: skip
             if report.action_needed is not None:
                 self._outlook.needs_action(work.account, report.action_needed)
                 self._close(work.account)
@@ -217,6 +227,7 @@ class Driver:
 
     def _close(self, account: str) -> None:
         """Go on without this account: its tasks return, nothing more of it is handed out."""
+        log.warning("account_closed", account=account)
         self._dispatch.close(account)
         self._be_quick()
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Literal, get_args
 
 import orjson
 import polars as pl
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow.parquet as pq
 
 from judges import Judge, text_of
 

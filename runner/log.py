@@ -41,12 +41,13 @@ _known: set[str] = set()
 
 
 def configure(level: str | None = None, *, as_json: bool = False) -> None:
-    """Send events of `level` and above to stderr. JURYBOX_LOG (`debug`; `info,json`) counts where no level is given."""
+    """Send events of `level` and above to stderr. JURYBOX_LOG (`debug`; `info,json`) counts where no level is given,
+    else warnings are told."""
     words = [word for word in os.environ.get(VARIABLE, "").lower().replace(" ", "").split(",") if word]
     for word in words:
         if word not in LEVELS and word != "json":
             raise ConfigError(f"{VARIABLE}: {word!r} is none of {', '.join(LEVELS)}, json")
-    chosen = level or next((word for word in words if word in LEVELS), "info")
+    chosen = level or next((word for word in words if word in LEVELS), "warning")
     renderer: Processor = _json if as_json or "json" in words else _line
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow  # type: ignore[import-untyped]
-import pyarrow.parquet  # type: ignore[import-untyped]
+import pyarrow
+import pyarrow.parquet
 
 from .rows import BOM, CHUNK, DAMAGE, MAX_RECORD_BYTES, REST_LOST, Fault, Row, UnfitError, damaged, not_utf8
 

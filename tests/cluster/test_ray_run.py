@@ -1,4 +1,4 @@
-"""A run on Ray: interrupted, resumed, and robbed of a worker's and of the aggregator's process; and its limits and keys.
+"""A run on Ray: interrupted, resumed, robbed of a worker's and the aggregator's process; its limits and keys.
 
 Each start of Ray takes ten seconds or so; that is why a test here shows several things about the same run.
 """

@@ -70,9 +70,8 @@ def test_a_config_that_is_not_there(work: Workspace) -> None:
 
 def test_bad_rows_are_named_before_the_first_call(work: Workspace, untouched: str) -> None:
     with work.items.open("a") as file:
-        file.write(
-            '{"id": "q98", "question": \n{"id": "q99", "question_id": "q99", "question": "Which?", "response": "None.", "system": "atlas"}\n'
-        )
+        file.write('{"id": "q98", "question": \n')
+        file.write('{"id": "q99", "question_id": "q99", "question": "Which?", "response": "?", "system": "atlas"}\n')
     work.write_config(model(untouched))
     refused = work.run()
     assert refused.status == 2

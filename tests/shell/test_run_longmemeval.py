@@ -99,12 +99,13 @@ def paper_body(row: Row) -> Row:
 
 
 def hindsight_body(row: Row) -> Row:
+    group: str = row["question_type"]
     template = {
         "single-session-user": "base",
         "single-session-assistant": "base",
         "multi-session": "base",
         "adversarial": "default",
-    }.get(row["question_type"], row["question_type"])
+    }.get(group, group)
     places = {"question": row["question"], "correct_answer": row["answer"], "predicted_answer": row["hypothesis"]}
     return {
         "model": "gpt-4o-2024-08-06",
@@ -133,7 +134,7 @@ def judge(work: Workspace, rows: Iterable[Row], reply: Callable[[Row], Any], *ov
             f"items.join.path={work.folder}/questions.jsonl",
             "items.labels={}",
             f"models.0.base_url={url}",
-            # A judge that may take 4,096 tokens for a reply reserves them; at the shipped 2,000,000 a minute that is slow.
+            # Hindsight reserves 4,096 tokens a reply: at the shipped limit that is seven requests a second.
             "models.0.limits.tpm=100000000",
             *overrides,
         ]

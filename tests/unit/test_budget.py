@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -333,7 +334,7 @@ class Schedules(RuleBasedStateMachine):
     )
     def tick(self, number: int, demand: int, usd: float, when: int) -> None:
         """A whole tick, and before one of its steps the worker starts what it can."""
-        steps = [
+        steps: list[Callable[[], object]] = [
             lambda: self.send(number, demand),
             lambda: self.arrive(number),
             lambda: self.answer(number),

@@ -31,7 +31,7 @@ PLACES = {
         "predicted_answer": "response",
     },
 }
-ROUTES = {
+ROUTES: dict[str, dict[str | None, str]] = {
     "longmemeval-paper": {
         "single-session-user": "base",
         "single-session-assistant": "base",

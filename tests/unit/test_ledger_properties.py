@@ -28,6 +28,9 @@ step = st.tuples(
     st.sampled_from(("", "again", "reopen", "reopen and again")),
 )
 
+Place = tuple[int, int]
+Step = tuple[str, list[tuple[Place, str, bool]], list[tuple[Place, str, int]], str]
+
 
 def total(left: Tally, right: Tally) -> Tally:
     return Tally(*(getattr(left, name.name) + getattr(right, name.name) for name in fields(Tally)))
@@ -35,7 +38,7 @@ def total(left: Tally, right: Tally) -> Tally:
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(step, max_size=12))
-def test_random_batches(steps: list[tuple]) -> None:
+def test_random_batches(steps: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         ledger = new_ledger(Path(directory))
         live = ledger.tallies()

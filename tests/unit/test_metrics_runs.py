@@ -13,7 +13,8 @@ from judged_run import jsonl, judged_run, scored, unscored
 
 from runner.columns import COLUMNS, LABELS, SCORES
 from runner.counts import Counts, add, count, over_limit
-from runner.metrics import Binary, Mean, Scale, agreement, latencies, results
+from runner.metrics import Binary, Line, Scale, agreement, latencies, results
+from runner.rates import Mean
 
 DATA = Path(__file__).parents[3] / "shared/data"
 SCALES = {"j": {"correct": Scale(binary=True)}}
@@ -60,6 +61,14 @@ def counted(*frames: pl.DataFrame) -> Counts:
     return total
 
 
+def accuracy_of(line: Line) -> float:
+    """The share of correct ones among a line's scored trials, of which there are some."""
+    score = line.scores["correct"]
+    assert isinstance(score, Binary)
+    assert score.accuracy.value is not None
+    return score.accuracy.value
+
+
 def test_results_equal_what_plain_python_counts() -> None:
     rows = random_rows(3000)
     found = {(r.model, r.system): r for r in results(counted(frame(rows)), SCALES, {"j": True})}
@@ -83,7 +92,7 @@ def test_results_equal_what_plain_python_counts() -> None:
             replied = [row["official_reading"] for row in expected if row["official_reading"] is not None]
             assert line.official is not None
             assert (line.official.hits, line.official.n) == (sum(replied), len(replied))
-        shares = [line.scores["correct"].accuracy.value for line in result.groups.values()]  # type: ignore[union-attr]
+        shares = [accuracy_of(line) for line in result.groups.values()]
         assert result.macro["correct"].accuracy == pytest.approx(sum(shares) / 3)
         malformed = [row["reason"] for row in of if row["state"] == "malformed"]
         assert result.reasons["malformed"] == {name: malformed.count(name) for name in ("empty", "conflict")}
@@ -125,14 +134,19 @@ def test_latency_percentiles_are_within_one_percent() -> None:
 
 
 def test_graded_scores_have_a_mean_with_bounds() -> None:
-    rows = [{"system": "A", "state": "scored", "scores": entry(float(n), "score")} for n in (2, 3, 4)]
+    rows: list[dict[str, Any]] = [
+        {"system": "A", "state": "scored", "scores": entry(float(n), "score")} for n in (2, 3, 4)
+    ]
     rows.append({"system": "A", "state": "malformed", "scores": None})
     [result] = results(counted(frame(rows)), {"j": {"score": Scale(False, 0, 5)}}, {})
     assert result.overall.scores["score"] == Mean(3, 1, 3.0, 9 / 4, 14 / 4)
 
 
 def test_nothing_scored_gives_no_number() -> None:
-    rows = [{"system": "A", "state": "malformed", "reason": "empty", "scores": None}, {"system": "A"}]
+    rows: list[dict[str, Any]] = [
+        {"system": "A", "state": "malformed", "reason": "empty", "scores": None},
+        {"system": "A"},
+    ]
     [result] = results(counted(frame(rows)), SCALES, {"j": True})
     score = result.overall.scores["correct"]
     assert isinstance(score, Binary)
@@ -143,7 +157,7 @@ def test_nothing_scored_gives_no_number() -> None:
 
 
 def test_over_limit_is_a_share_of_the_planned_trials() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"system": "A", "group": group, "state": "scored", "scores": entry(1.0)} for group in "ab" for _ in range(49)
     ]
     rows += [{"system": "A", "group": "a", "state": "refused", "scores": None, "slices": ["abstention"]}] * 2
@@ -191,12 +205,12 @@ def test_longmemeval_numbers_by_the_official_definitions(tmp_path: Path) -> None
     assert paper.macro["correct"].accuracy == pytest.approx(0.7275, abs=5e-5)
     assert paper.macro_official == pytest.approx(0.7275, abs=5e-5)
     abstention = paper.slices["abstention"]
-    assert abstention.scores["correct"].accuracy.value == pytest.approx(0.7000, abs=5e-5)  # type: ignore[union-attr]
+    assert accuracy_of(abstention) == pytest.approx(0.7000, abs=5e-5)
     assert abstention.planned == 30
     for group, (accuracy, n) in LONGMEMEVAL.items():
         line = paper.groups[group]
         assert line.planned == n
-        assert line.scores["correct"].accuracy.value == pytest.approx(accuracy, abs=5e-5)  # type: ignore[union-attr]
+        assert accuracy_of(line) == pytest.approx(accuracy, abs=5e-5)
         assert line.official is not None
         assert line.official.value == pytest.approx(accuracy, abs=5e-5)
     assert hindsight.overall.planned == 500

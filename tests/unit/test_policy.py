@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,8 +25,8 @@ FREE = [ErrorKind.THROTTLED, ErrorKind.UNREACHABLE]
 
 
 def after(kind: ErrorKind, **changes: float | None) -> Decision:
-    given_: dict[str, float | None] = {"tries": 0, "attempts_allowed": 3, "throttles": 0, "jitter": 0.0} | changes
-    return decide(kind, **given_)  # type: ignore[arg-type]
+    given_: dict[str, Any] = {"tries": 0, "attempts_allowed": 3, "throttles": 0, "jitter": 0.0, **changes}
+    return decide(kind, **given_)
 
 
 @pytest.mark.parametrize("kind", COUNTED)

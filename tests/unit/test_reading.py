@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,8 @@ def told(reading: Reading) -> str:
 def test_no_reply_of_the_corpus_is_read_wrongly(kind: str, judge: Judge, at_least: int) -> None:
     if not CORPUS.exists():
         pytest.skip(f"{CORPUS} is not there")
-    right, wrong = [], []
+    right: list[Any] = []
+    wrong: list[Any] = []
     for line in CORPUS.read_text(encoding="utf-8").strip().split("\n"):
         row = json.loads(line)
         if row["kind"] != kind:

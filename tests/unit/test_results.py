@@ -57,7 +57,8 @@ def ending(row: Any) -> Any:
 
 def made(tmp_path: Path, **keywords: Any) -> Run:
     jsonl(tmp_path / "items.jsonl", rows())
-    return judged_run(tmp_path, ITEMS, ending, **{"models": ["m1", "m2"], "size": 7, "repeats": 2} | keywords)
+    settings: dict[str, Any] = {"models": ["m1", "m2"], "size": 7, "repeats": 2} | keywords
+    return judged_run(tmp_path, ITEMS, ending, **settings)
 
 
 def test_every_planned_trial_stands_once_in_the_frames(tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_published_files_have_the_columns_and_replace_each_other(tmp_path: Path)
                count(DISTINCT key)
         FROM '{run.path}/results/*.parquet'
     """
-    [(planned, correct, labelled, keys)] = duckdb.sql(query).fetchall()
+    [(planned, correct, labelled, keys)] = duckdb.execute(query).fetchall()
     states = [row["state"] for row in run.rows()]
     assert (planned, keys) == (160, len(states) - states.count(None))
     assert correct == sum(row["scores"][0]["value"] for row in run.rows() if row["scores"])
