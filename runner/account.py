@@ -34,6 +34,7 @@ class Account:
     """Of the loop's clock."""
     probe_at: float = 0.0
     """No probe before this moment of the loop's clock."""
+    held_off_at: float = float("-inf")
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -61,6 +62,15 @@ class Account:
             self.failing += 1
         elif error.kind is not ErrorKind.BAD_REQUEST:
             self.failing += 1
+
+    def hold_off(self, sent_at: float, seconds: float) -> None:
+        """Start nothing for so long, because of a reply to what was sent at `sent_at` (of the loop's clock).
+
+        What was under way together learns of the same limit: its replies do not make the pause longer.
+        """
+        if sent_at > self.held_off_at:
+            self.held_off_at = asyncio.get_running_loop().time()
+            self.limiter.pause(seconds)
 
     def close(self) -> None:
         """Start no request of this account any more."""

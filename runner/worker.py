@@ -115,15 +115,16 @@ class Worker:
         """Send the request until it is answered or given up: the only loop of retries in the program."""
         history = asked.trial.history
         tries = throttles = 0
+        loop = asyncio.get_running_loop()
+        sent_at, sent_s = 0.0, 0.0
         while True:
             if account.action_needed:
                 return "left"
-            sent_at = time.time()
             try:
                 async with account.limiter.slot(asked.tokens, asked.usd) as slot:
                     if account.action_needed:
                         return "left"
-                    sent_at = time.time()
+                    sent_at, sent_s = time.time(), loop.time()
                     completion = await client.complete(asked.body)
                     slot.settle(completion.usage.cost_usd)
             except Stopped:
@@ -158,7 +159,7 @@ class Worker:
                         tries += counts
                         throttles += not counts
                         if not counts:
-                            account.limiter.pause(delay_s)
+                            account.hold_off(sent_s, error.retry_after_s or delay_s)
                         await _wait(account, delay_s)
                     case policy.ActionNeeded():
                         await self._outbox.note(attempt)
