@@ -185,7 +185,7 @@ class Driver:
                 "task_done", worker=worker.name, judge=task.judge, model=task.model,
                 judged=report.judged, waiting=report.waiting, left=report.left,
             )  # fmt: skip
-            if report.action_needed is not None:
+            if report.action_needed is not None and work.account not in self._outlook.closed:
                 self._outlook.needs_action(work.account, report.action_needed)
                 self._close(work.account)
         self._assembler.ended(work.id)
@@ -227,7 +227,7 @@ class Driver:
 
     def _close(self, account: str) -> None:
         """Go on without this account: its tasks return, nothing more of it is handed out."""
-        log.warning("account_closed", account=account)
+        log.info("account_closed", account=account)
         self._dispatch.close(account)
         self._be_quick()
 

@@ -14,21 +14,24 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from judges import Judge, JudgeError, load_judge
 
 from .config import RunConfig
-from .driver import Driver, Watch
 from .errors import ConfigError, Interrupted, JuryboxError, StoppedEarly
 from .ledger import Ledger
 from .plan import Estimate, Shard, pairs
 from .planning import estimates, plan_signature, planned_shards, trial_keys
-from .pool import LocalPool, Pool
 from .report import Report, build
 from .results import publish
 from .rundir import RunDirectory, manifest_of, refuse_other_meaning
 from .stage import Staged, load_staged, stage
+
+# What asks an endpoint is imported where it is needed: a second of start-up that a run with nothing to do does not pay.
+if TYPE_CHECKING:
+    from .driver import Watch
+    from .pool import Pool
 
 
 def load_judges(config: RunConfig, base: Path) -> list[Judge]:
@@ -135,6 +138,8 @@ class Session:
         watch: Watch = lambda snapshot, throttled: None,
     ) -> None:
         """Judge what the plan leaves to do; raises why it stopped before the end."""
+        from .driver import Driver
+
         assert self.staged is not None
         staged = self.staged
         with Ledger(self.run.ledger) as ledger:
@@ -204,12 +209,13 @@ class _signals:
 
 def local_pool(session: Session) -> Pool:
     """Judge in this process, without Ray."""
+    from .pool import LocalPool
+
     return LocalPool(session.config, session.judges, session.run.ledger)
 
 
 def ray_pool(session: Session, address: str | None) -> Pool:
     """Judge on Ray: started here, or at `address`."""
-    # Imported here: a second of start-up that a run with nothing to do does not pay.
     from .cluster import RayPool
 
     return RayPool(session.config, session.judges, session.run.ledger.absolute(), address=address)
