@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -196,6 +197,7 @@ class _signals:
             if self._told:
                 os._exit(130)
             self._told = True
+            sys.stderr.write("\njurybox: finishing the requests in flight; once more to leave at once\n")
             name = signal.Signals(number).name
             loop.call_soon_threadsafe(self._stop, Interrupted(f"interrupted by {name}"))
 
