@@ -15,6 +15,7 @@ from typing import Any
 
 from judges import PARSER_VERSION, Failed, Item, Malformed, Outcome, Refused, Scored
 
+from .client import EndpointError
 from .completion import Completion
 from .plan import Pair, estimate_tokens, prompt_bytes
 from .protocol import Attempt, History, Judgment, Task, Trial, Usage, Waiting
@@ -93,12 +94,15 @@ class Asked:
         """The note that the trial is to go out again."""
         return Waiting(self.trial.shard, self.trial.position, self.key, why, history)
 
-    def failed(
-        self, try_: int, sent_at: float, *, status: int | None, error: str, retry_after_s: float | None
-    ) -> Attempt:
+    def failed(self, try_: int, sent_at: float, error: EndpointError) -> Attempt:
         """The attempt that ended in an error."""
-        attempt = self._attempt(try_, sent_at)
-        return replace(attempt, state="error", status=status, error=error, retry_after_s=retry_after_s)
+        return replace(
+            self._attempt(try_, sent_at),
+            state="error",
+            status=error.status,
+            error=f"{error.kind.value}: {error.message}",
+            retry_after_s=error.retry_after_s,
+        )
 
     def answered(self, try_: int, sent_at: float, completion: Completion) -> Attempt:
         """The attempt that brought a reply."""

@@ -44,6 +44,8 @@ class Worker:
         self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send)
         self._clients: dict[str, Client] = {}
         self._accounts: dict[str, Account] = {}
+        self._worked: set[tuple[str, str]] = set()
+        """Judge and model of which some request was answered."""
         self._stopping = False
         # Jitter must differ between workers; it decides no outcome.
         self._random = random.Random()
@@ -132,13 +134,7 @@ class Worker:
             except EndpointError as error:
                 account.saw_error(error)
                 history = replace(history, attempts=history.attempts + 1)
-                attempt = asked.failed(
-                    tries + throttles + 1,
-                    sent_at,
-                    status=error.status,
-                    error=f"{error.kind.value}: {error.message}",
-                    retry_after_s=error.retry_after_s,
-                )
+                attempt = asked.failed(tries + throttles + 1, sent_at, error)
                 down = account.is_down and not await self._answers(asked, client, account)
                 decision = policy.decide(
                     error.kind,
@@ -171,9 +167,15 @@ class Worker:
                     case policy.Park():
                         return await self._put_off(asked, attempt, replace(history, parked=1), account)
                     case policy.Fail(kind):
+                        if not await self._is_sound(asked, client, account):
+                            await self._outbox.note(attempt)
+                            which = f"{asked.pair.model.name}: every request of {asked.task.judge} is rejected"
+                            account.action_needed = f"{which}: {error.message}"
+                            account.close()
+                            return "left"
                         return await self._end(asked, Failed(kind, error.message), attempt, history, None)
             else:
-                account.saw_success()
+                self._saw_success(asked, account)
                 return await self._read(asked, completion, tries + throttles + 1, sent_at, history)
 
     async def _put_off(self, asked: Asked, attempt: Attempt, history: History, account: Account) -> str:
@@ -194,22 +196,53 @@ class Worker:
                 return True
             if loop.time() < account.probe_at:
                 return False
-            probe = replace(asked, body=asked.pair.body(PROBE), request_id=uuid.uuid4().hex)
-            sent_at = time.time()
             try:
-                async with account.limiter.slot(asked.tokens, asked.usd) as slot:
-                    completion = await client.complete(probe.body)
-                    slot.settle(completion.usage.cost_usd)
+                error = await self._probe(asked, client, account)
             except Stopped:
                 return False
+            if error is not None:
+                account.probe_at = loop.time() + DOWN_PAUSE_S
+            return error is None
+
+    async def _is_sound(self, asked: Asked, client: Client, account: Account) -> bool:
+        """Whether this judge's requests can work there at all, so that a rejected one is at fault itself.
+
+        Not so where the endpoint rejects what all of them hold, such as a response_format that it does not know.
+        """
+        pair = asked.task.judge, asked.task.model
+        async with account.probing:
+            if pair in self._worked:
+                return True
+            if account.action_needed:
+                return False
+            try:
+                error = await self._probe(asked, client, account)
+            except Stopped:
+                return True
+            return error is None or error.kind is not policy.ErrorKind.BAD_REQUEST
+
+    async def _probe(self, asked: Asked, client: Client, account: Account) -> EndpointError | None:
+        """Send a harmless request of this judge and model; what went wrong with it, or None."""
+        probe = replace(asked, body=asked.pair.body(PROBE), request_id=uuid.uuid4().hex)
+        async with account.limiter.slot(asked.tokens, asked.usd) as slot:
+            sent_at = time.time()
+            try:
+                completion = await client.complete(probe.body)
             except EndpointError as error:
                 account.saw_error(error)
-                account.probe_at = loop.time() + DOWN_PAUSE_S
-                return False
-            account.saw_success()
-            attempt = replace(probe.answered(1, sent_at, completion), keys=(), stage="probe")
-        await self._outbox.note(attempt)
-        return True
+                attempt = probe.failed(1, sent_at, error)
+                found: EndpointError | None = error
+            else:
+                slot.settle(completion.usage.cost_usd)
+                self._saw_success(probe, account)
+                attempt = probe.answered(1, sent_at, completion)
+                found = None
+        await self._outbox.note(replace(attempt, keys=(), stage="probe"))
+        return found
+
+    def _saw_success(self, asked: Asked, account: Account) -> None:
+        account.saw_success()
+        self._worked.add((asked.task.judge, asked.task.model))
 
     async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float, history: History) -> str:
         """Read the reply: an outcome, or the trial goes back to the ledger to be judged afresh."""

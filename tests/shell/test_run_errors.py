@@ -104,6 +104,16 @@ def test_an_unknown_model_is_told_in_the_words_of_the_provider(work: Workspace) 
         assert stats(url)["requests"] <= 32
 
 
+def test_an_endpoint_that_rejects_what_every_request_holds_fails_no_trial(work: Workspace) -> None:
+    with running(Simulation(structured="refused")) as url:
+        work.write_config(model(url), judges=["longmemeval-hindsight"])
+        stopped = work.run()
+        assert_one_line(stopped, 5, "every request of longmemeval-hindsight is rejected", "response_format")
+        assert stopped.report["done"] == 0
+        assert work.run("--set", "models.0.structured=off").status == 0
+    work.assert_each_trial_judged_once(len(ROWS))
+
+
 def test_a_used_up_quota_keeps_what_was_paid(work: Workspace) -> None:
     with running(Simulation(quota=25)) as url:
         work.write_config(model(url, limits={"in_flight": 4}))

@@ -27,11 +27,11 @@ LAYERS = (
     ("runner.completion", "runner.log", "runner.outbox", "runner.rows", "runner.schema", "runner.stagedfiles"),
     ("runner.jsonrows", "runner.mapping", "runner.recording", "runner.staged", "runner.tables"),
     ("runner.rejects", "runner.sources"),
-    ("runner.asked", "runner.client", "runner.ledger", "runner.limiter", "runner.reference", "runner.rundir"),
+    ("runner.client", "runner.ledger", "runner.limiter", "runner.reference", "runner.rundir"),
     ("runner.frames", "runner.identities"),
     ("runner.results", "runner.stage"),
     # work
-    ("runner.account", "runner.aggregator"),
+    ("runner.account", "runner.aggregator", "runner.asked"),
     ("runner.worker",),
     # where workers live
     ("runner.pool",),
