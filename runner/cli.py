@@ -6,6 +6,7 @@ only bugs show a traceback.
 
 from __future__ import annotations
 
+import signal
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -56,6 +57,8 @@ class Reading(StrEnum):
 
 def main() -> None:
     """Entry point of the command."""
+    # As Ctrl-C: before the judging begins and after it has ended; the driver has a way of its own in between.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         # Outside its standalone mode Typer returns what `typer.Exit` was given instead of ending the process with it.
         status = app(standalone_mode=False)

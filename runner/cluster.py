@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import os
+import signal
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,7 @@ from judges import Judge
 
 from .aggregator import Aggregator
 from .config import RunConfig
-from .errors import ConfigError, InputError, JuryboxError, StoppedEarly, WorkerDied
+from .errors import ConfigError, InputError, Interrupted, JuryboxError, StoppedEarly, WorkerDied
 from .pool import AggregatorHandle, WorkerHandle
 from .protocol import Ack, Batch, History, News, Snapshot, Task, TaskReport, Tick
 from .worker import Worker
@@ -198,25 +201,38 @@ class RayPool:
         self._aggregator = _RayAggregator(self._actor)
 
     def _connect(self, address: str | None) -> None:
+        # Ray takes SIGTERM for itself; what it meant before stands again.
+        before = signal.getsignal(signal.SIGTERM)
         try:
-            if address is not None:
-                ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-                return
-            cpus = os.cpu_count() or 1
-            if self._config.workers != "auto":
-                # A local Ray promises what the config asks for; the machine shares its cores as it can.
-                cpus = max(cpus, -(-int(self._config.workers * WORKER_CPUS * 10 + AGGREGATOR_CPUS * 10) // 10) + 1)
-            ray.init(
-                address="local",
-                num_cpus=cpus,
-                num_gpus=0,
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE_BYTES,
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-            )
+            self._init(address)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise InputError(f"Ray could not be started: {error}") from None
+        except SystemExit as left:
+            if left.code != signal.SIGTERM:
+                raise
+            # Its handler for the time of its start.
+            raise Interrupted("interrupted by SIGTERM; nothing was started") from None
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, before)
+
+    def _init(self, address: str | None) -> None:
+        if address is not None:
+            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+            return
+        cpus = os.cpu_count() or 1
+        if self._config.workers != "auto":
+            # A local Ray promises what the config asks for; the machine shares its cores as it can.
+            cpus = max(cpus, math.ceil(self._config.workers * WORKER_CPUS + AGGREGATOR_CPUS))
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            num_gpus=0,
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
 
     @property
     def aggregator(self) -> AggregatorHandle:

@@ -155,6 +155,11 @@ class Ledger:
             total[model] = total.get(model, Spend()) + spend
         return total
 
+    def earlier(self) -> Spend:
+        """What was spent on pairs of judge and model that the plan no longer holds."""
+        planned = {(row.shard.judge, row.shard.model) for row in self.shards()}
+        return sum((spend for pair, spend in self._spend_by_pair().items() if pair not in planned), Spend())
+
     def _spend_by_pair(self) -> defaultdict[JudgeModel, Spend]:
         spent: defaultdict[JudgeModel, Spend] = defaultdict(Spend)
         for judge, model, requests, *usage in self._db.rows(schema.SPEND):

@@ -162,7 +162,11 @@ class FieldMap:
             fields.pop(name, None)
         fields.update((name, value) for name, value in mapped if value is not _ABSENT)
         if "response" not in fields:
-            raise BadRowError(f"no response: the row has no column {self.column('response')!r}")
+            column = self.column("response")
+            if column in row:
+                taken = "takes it for something else: response must be named under items.fields as well"
+                raise BadRowError(f"no response: the row has the column {column!r}, but the config {taken}")
+            raise BadRowError(f"no response: the row has no column {column!r}")
         # Sorted, so that the order of a file's columns changes neither the stored bytes nor any digest.
         return dict(sorted(fields.items()))
 

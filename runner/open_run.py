@@ -69,8 +69,7 @@ class Status:
 
     def text(self) -> str:
         """As a person reads it."""
-        share = 100 * self.done / self.trials if self.trials else 100.0
-        word = "complete" if self.complete else f"INCOMPLETE {min(share, 99.9):.0f} %"
+        word = "complete" if self.complete else f"INCOMPLETE {100 * self.done // self.trials} %"
         lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged, ${self.cost_usd:,.4f} spent"]
         for (judge, model), tally in sorted(self.tallies.items()):
             states = ("scored", "malformed", "refused", "failed", "poisoned", "waiting", "parked")

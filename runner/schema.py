@@ -152,19 +152,6 @@ RECENT_ATTEMPT = (
 )
 
 _OUTCOMES = ", ".join(OUTCOME_COLUMNS)
-_BSPEND = f"SELECT judge, model, requests, {', '.join(USAGE_COLUMNS)} FROM spend"
-PENDING_COUNTS = "SELECT judge, model, why, count(*) FROM pending GROUP BY judge, model, why"
-IS_JUDGED = "SELECT 1 FROM judgments WHERE shard = ? AND position = ?"
-ADD_DONE = "UPDATE shards SET done = done + ? WHERE id = ?"
-MARK_LATE = "UPDATE attempts SET late_duplicate = 1 WHERE id = ?"
-DROP_PENDING = "DELETE FROM pending WHERE shard = ? AND position = ?"
-WHY_PENDING = "SELECT why FROM pending WHERE shard = ? AND position = ?"
-WAITING = "SELECT shard, position, history FROM pending WHERE model = ? AND why = ? ORDER BY shard, position"
-RECENT_ATTEMPT = (
-    "SELECT id FROM (SELECT id, request_id, state FROM attempts ORDER BY id DESC LIMIT ?)"
-    " WHERE request_id = ? ORDER BY state = 'ok' DESC, id DESC LIMIT 1"
-)
-
 _B_OUTCOMES = ", ".join(f"b.{name}" for name in OUTCOME_COLUMNS)
 
 # --- a changed plan. `asked` is filled with the new plan's (key, shard, position) between CREATE_ASKED and SORT_ASKED.

@@ -28,6 +28,8 @@ def main() -> None:
     parser.add_argument("--set", action="append", dest="overrides", metavar="A.B=VALUE", help="as in jurybox run")
     arguments = parser.parse_args()
     config = load_config(arguments.config, arguments.overrides)
+    if arguments.label not in config.items.labels:
+        parser.error(f"--label {arguments.label}: items.labels of the config has {', '.join(config.items.labels)}")
     base = arguments.config.resolve().parent
     with tempfile.TemporaryDirectory() as scratch:
         staged = stage(config, load_judges(config, base), base, Path(scratch) / "items")

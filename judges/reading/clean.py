@@ -26,19 +26,27 @@ _REASONING = re.compile(
 
 # Version 1 of the refusal list: the judge says that it will not do the job.
 _REFUSAL = re.compile(
-    r"\b(?:i|we)(?:\s+(?:can\s?not|can['’]t|won['’]t|will\s+not|could\s+not|am\s+(?:unable|not\s+able)\s+to|must\s+decline\s+to)"
-    r"|['’](?:m|re)\s+(?:unable|not\s+able)\s+to)"
+    r"\b(?:i|we)(?:\s+(?:can\s?not|can['’]t|(?:won['’]t|will\s+not|would\s+not)(?:\s+be\s+able\s+to)?|could\s+not"
+    r"|am\s+(?:unable|not\s+able)\s+to|(?:must\s+)?decline\s+to|refuse\s+to)|['’](?:m|re)\s+(?:unable|not\s+able)\s+to)"
     r"\s+(?:\w+\s+)?(?:assist|help|comply|fulfill?|provide|evaluate|judge|answer|engage|continue|grade|score|complete|respond"
     r"|process|participate|do\s+that|do\s+this)\b"
     r"|\bas\s+an\s+ai\b.{0,60}?\b(?:can\s?not|can['’]t|unable)\b"
     r"|\bagainst\s+my\s+(?:guidelines|policy|policies|programming)\b",
     re.IGNORECASE,
 )
+_QUOTATION = re.compile(r'"(?:[^"\\]|\\.)*+"|“[^”]*+”|(?<!\w)[\'‘][^\n]{0,300}?[\'’](?!\w)', re.DOTALL)
 _REFUSAL_LENGTH = 1000
 """A refusal is short; in a long evaluation the same words are about the item."""
 
 _INTRODUCES = re.compile(
     r"\b(?:evaluation|verdict|judge?ment|assessment|decision|conclusion|answer|grade|rating|result|json|output)\b", re.I
+)
+# `The reference answer is:` and `Generated answer: …` introduce what somebody else said.
+_ANOTHERS = re.compile(
+    r"\b(?:reference|gold(?:en)?|correct|expected|generated|predicted|model|response|user|assistant|question)(?:['’]?s)?"
+    r"(?:\s+(?:\w+\s+)?(?:answer|response|output|result|json|reply|verdict|decision|conclusion|judge?ment))?"
+    r"(?:\s+(?:is|was))?\s*[:：]",
+    re.I,
 )
 _REPORTS = re.compile(
     r"\b(?:example|format|schema|template|say|says|said|saying|claims?|claimed|states?|stated|instruct\w*|tells?|told|asks?"
@@ -53,7 +61,7 @@ _INSTRUCTS = re.compile(
 _RETRACTS = re.compile(
     r"\b(?:wait|hmm+|actually|second\s+thoughts?|correction|scratch\s+that|reconsider\w*|mistake|mistaken|ignore|disregard"
     r"|sorry|apolog\w*|follow\s+(?:that|this|it)|retract\w*|instruct\w*|should\s+(?:be|have)|i\s+meant|revis\w*"
-    r"|change\s+(?:it|that|my)|that\s+is\s+what|that['’]s\s+what|inject\w*|depends|on\s+reflection|initial\w*|original\w*|earlier"
+    r"|change\s+(?:it|that|my)|(?:is|['’]s)\s+what|above|inject\w*|depends|on\s+reflection|initial\w*|original\w*|earlier"
     r"|previous\w*|kidding|joking)\b",
     re.I,
 )
@@ -88,8 +96,11 @@ def after_reasoning(text: str) -> str | Reason:
 
 
 def refuses(text: str) -> bool:
-    """Whether a short reply says that the judge will not judge."""
-    return len(text) <= _REFUSAL_LENGTH and _REFUSAL.search(text) is not None
+    """Whether a short reply says that the judge will not judge; what it quotes is about the item."""
+    if len(text) > _REFUSAL_LENGTH:
+        return False
+    unquoted = _QUOTATION.sub(" ", text)
+    return _REFUSAL.search(unquoted if re.search(r"\w", unquoted) else text) is not None
 
 
 def plain(text: str) -> str:
@@ -138,7 +149,9 @@ def introduced(before: str, lax: bool = False) -> bool:
         return False
     last = lines[-1]
     if last.endswith((":", "：")):
-        return _INTRODUCES.search(last) is not None
+        return _INTRODUCES.search(last) is not None and _ANOTHERS.search(last) is None
+    if not lax and _ANOTHERS.search(last):
+        return False
     if last.endswith((".", "!", "。", "！")):
         return _INSTRUCTS.search(last) is None
     if last.endswith(("?", "？", ",", ";", "-", "—")) or _REPORTS.search(last):

@@ -23,6 +23,12 @@ _OPTIONS = r"(?:\s*\(\s*yes\s*(?:/|\||or)\s*no\s*\))?"
 _LABEL = re.compile(
     rf"(?:(?:my|final|the)\s+){{0,2}}(?:answer|verdict|decision|judge?ment){_OPTIONS}\s*[:=]\s*(.*)", re.I
 )
+_EMPTY_LABEL = re.compile(
+    r"^([*_#\t ]{0,6}(?:(?:my|final|the)\s){0,2}(?:answer|verdict|decision|judge?ment)[*_]{0,3}[:=][*_]{0,3})"
+    r"\s{1,8}(?=\S)",
+    re.I | re.M,
+)
+"""A label whose value is on the next line."""
 _OTHER_LABEL = re.compile(
     r"(?:(?:my|final|the)\s+){0,2}(?:overall|conclusion|result|correct|final)\s*[:=]\s*(.*)", re.I
 )
@@ -47,11 +53,20 @@ _HEDGES = re.compile(
 _NEGATES = re.compile(
     r"\b(?:not|never|incorrect\w*|wrong\w*|false|inaccurate|fails?|failed|lacks?|misses|missing|omits?|omitted|without|only"
     r"|cannot|contradict\w*|differ\w*|instead|unrelated|neither|none"
-    r"|incomplete|irrelevant|unsupported|outdated|misleading|hallucinat\w*|fabricat\w*|errors?)\b|n['’]t\b",
+    r"|incomplete|irrelevant|unsupported|outdated|misleading|hallucinat\w*|fabricat\w*|errors?"
+    r"|nothing|another|rather|vague|opposite|unable|refus\w*|deviat\w*|confus\w*|invent\w*|made\s+up)\b|n['’]t\b",
+    re.I,
+)
+# `No, the response isn't wrong`: a fault denied is no reason for a no.
+_DENIES_FAULT = re.compile(
+    r"(?:\b(?:not|never|nothing|neither|none|without|cannot|zero|hardly|lacks)|n['’]t)\s+(?:\w+\s+){0,3}?(?:incorrect\w*|wrong\w*"
+    r"|false|inaccura\w*|fail\w*|lack\w*|miss|missed|missing|omit\w*|omission\w*|contradict\w*|differ|different|differences?"
+    r"|deviat\w*|incomplete|errors?|mistakes?|problems?|issues?|fault\w*|flaw\w*|nothing)\b",
     re.I,
 )
 _AFFIRMS = re.compile(
     r"\b(?:correctly|right|accurate\w*|true|perfect\w*|fine|good|great|equivalent|match\w*|contains?|includes?|same|agrees?"
+    r"|identical|acceptable|exact\w*|(?:gives?|states?|conveys?|provides?|answers?)\s+the\s+(?:\w+\s+)?(?:answer|question)"
     r"|(?:is|are|was|were|be|seems|looks)\s+(?:\w+\s+)?correct|supported|complete)\b",
     re.I,
 )
@@ -112,7 +127,8 @@ class YesnoReads(BaseModel):
 
 def _in_lines(text: str) -> tuple[str, str] | Malformed:
     """(word, stage) of a reply in several lines or in prose."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = _EMPTY_LABEL.sub(r"\1 ", text).splitlines()
+    lines = [line.strip() for line in lines if line.strip()]
     own: dict[int, tuple[str, str]] = {}
     against: set[str] = {match[1].lower() for match in _STATED.finditer(text)}
     for number, line in enumerate(lines):
@@ -150,6 +166,8 @@ def _in_lines(text: str) -> tuple[str, str] | Malformed:
     if 0 in own:
         rest = "\n".join(lines[1:])
         if not _holds(_opposite(word), rest) and not retracted(rest) and not (last in own and last):
+            if last and _speaks_against(word, rest):
+                return Malformed(Reason.CONFLICT, "what follows the answer may speak against it")
             return word, f"tolerant:{own[0][1]}"
     return Malformed(
         Reason.NO_VERDICT, "the only yes or no may be a quotation, an answer to something else, or withdrawn"
@@ -168,6 +186,7 @@ def _leading(text: str) -> tuple[str, str] | Malformed:
     start = re.match(r"[A-Za-z'’]+", rest)
     doubtful = (
         start is None
+        or not rest.rstrip("*_` )").endswith((".", "!"))
         or start[0].lower() not in _REASON_STARTS
         or _holds("yes", rest)
         or _holds("no", rest)
@@ -183,7 +202,9 @@ def _leading(text: str) -> tuple[str, str] | Malformed:
 
 def _speaks_against(word: str, reason: str) -> bool:
     negates = _NEGATES.search(reason) is not None
-    return negates if word == "yes" else not negates and _AFFIRMS.search(reason) is not None
+    if word == "yes":
+        return negates
+    return _DENIES_FAULT.search(reason) is not None or (not negates and _AFFIRMS.search(reason) is not None)
 
 
 def _opposite(word: str) -> str:

@@ -51,8 +51,9 @@ def build(
         max_unscored=config.max_unscored,
         items=staged.rows,
         duplicates=staged.duplicates,
-        rejects=staged.rejects if isinstance(staged.rejects, int) else len(staged.rejects),
+        rejects=staged.rejects,
         empty_response=config.items.empty_response,
+        joined=config.items.join is not None,
         coverage=tuple(
             Coverage(system, answered, total, staged.empty.get(system, 0))
             for system, (answered, total) in sorted(staged.coverage.items())
@@ -62,6 +63,7 @@ def build(
         results=tuple(sorted(found, key=lambda each: place(each.judge, each.model))),
         agreement=tuple(sorted(agreeing, key=lambda each: place(each.judge, each.model))),
         costs=tuple(_costs(config, counts, sorted(ledger.tallies().items(), key=lambda entry: place(*entry[0])))),
+        earlier=ledger.earlier(),
         over_limit=tuple(OverLimit(*entry) for entry in over),
     )
 
@@ -83,12 +85,11 @@ def scales_of(judge: Judge) -> dict[str, Scale]:
 
 def _judge(judge: Judge, staged: Staged, counts: Counts | None) -> JudgeFacts:
     facts = staged.judges[judge.name]
-    notes = judge.protocol_notes
     versions = served(counts, "parser_version") if counts else {}
     return JudgeFacts(
         name=judge.name,
         fingerprint=judge.fingerprint,
-        protocol_notes=(notes,) if isinstance(notes, str) else tuple(notes or ()),
+        protocol_notes=tuple(judge.protocol_notes),
         parser_versions=tuple(_of(versions, 0, judge.name)),
         trials=facts["trials"],
         unrouted=facts["unrouted"],

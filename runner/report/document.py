@@ -26,6 +26,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "done_share": report.done_share,
         "unscored": report.unscored,
         "cost_usd": report.cost_usd,
+        "requests": report.requests,
         "notices": report.notices,
         "config": {
             "repeats": report.repeats,

@@ -13,7 +13,7 @@ def to_markdown(report: Report) -> str:
         parts.append("\n".join(f"> - {_safe(notice)}" for notice in report.notices))
     facts = [
         f"{report.planned:,} trials planned, {report.done:,} judged, {report.unscored:,} of them without a score",
-        f"{report.items:,} items, {report.duplicates:,} duplicates, {report.rejects:,} rejects",
+        f"items {report.items:,}, duplicates {report.duplicates:,}, rejects {report.rejects:,}",
         f"cost {usd(report.cost_usd)}",
         f"directory `{report.directory}`",
     ]

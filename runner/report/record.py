@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from runner.ledger import Spend
 from runner.metrics import Agreement, Latency, Result
 from runner.protocol import Usage
 
@@ -87,12 +88,16 @@ class Report:
     rejects: int
     empty_response: str
     """What the config says of empty answers: judge, wrong or error."""
+    joined: bool
+    """Whether the questions are those of a reference; if not, they are all that any system's items hold."""
     coverage: tuple[Coverage, ...]
     judges: tuple[JudgeFacts, ...]
     models: tuple[ModelFacts, ...]
     results: tuple[Result, ...]
     agreement: tuple[Agreement, ...]
     costs: tuple[Cost, ...]
+    earlier: Spend
+    """What was spent on judges and models that the plan no longer holds."""
     over_limit: tuple[OverLimit, ...]
 
     @property
@@ -124,7 +129,18 @@ class Report:
     def cost_usd(self) -> float | None:
         """What the run cost so far; None where no model has a price."""
         priced = [cost.usage.cost_usd for cost in self.costs if cost.priced]
-        return sum(priced) if priced else None
+        earlier = self.earlier.usage.cost_usd
+        return sum(priced) + earlier if priced or earlier else None
+
+    @property
+    def requests(self) -> int:
+        """All requests ever made in this run."""
+        return sum(cost.requests for cost in self.costs) + self.earlier.requests
+
+    @property
+    def questions(self) -> str:
+        """What the coverage is counted in."""
+        return "reference questions" if self.joined else "questions"
 
     @property
     def notices(self) -> list[str]:
@@ -152,24 +168,33 @@ class Report:
             if judge.unrouted:
                 said.append(f"{judge.name}: no route matches {_items(judge.unrouted)}; this judge leaves them out.")
         if self.rejects:
-            said.append(f"{self.rejects:,} input rows were rejected and are listed in items/rejects.jsonl.")
+            rows = "row was rejected and is" if self.rejects == 1 else "rows were rejected and are"
+            said.append(f"{self.rejects:,} input {rows} listed in items/rejects.jsonl.")
         if self.duplicates:
-            said.append(f"{self.duplicates:,} input rows repeated an item word for word and count once.")
-        treated = {"judge": "they are judged like any other", "wrong": "they count as wrong without a call"}
-        said.extend(
-            f"{part.system} gave {part.empty:,} empty answer{'s' * (part.empty > 1)}; {treated[self.empty_response]}."
-            for part in self.coverage
-            if part.empty
-        )
+            rows = "row repeats an item" if self.duplicates == 1 else "rows repeat items"
+            said.append(f"{self.duplicates:,} input {rows} word for word: such an item counts once.")
+        said.extend(self._empty(part) for part in self.coverage if part.empty)
         missing = [part for part in self.coverage if part.answered < part.total]
         said.extend(
-            f"{part.system} answered {part.answered:,} of {part.total:,} reference questions; "
+            f"{part.system} answered {part.answered:,} of {part.total:,} {self.questions}; "
             "the missing answers are in no denominator."
             for part in missing
         )
+        if self.earlier.requests:
+            said.append(
+                f"{self.earlier.requests:,} requests were made for judges or models that the plan no longer holds; "
+                "the cost includes them."
+            )
         if self.repeats > 1:
             said.append(f"Every item is judged {self.repeats} times; intervals take the repeats as independent.")
         return said
+
+    def _empty(self, part: Coverage) -> str:
+        one = part.empty == 1
+        judged = "it is judged like any other" if one else "they are judged like any other"
+        wrong = "it counts as wrong without a call" if one else "they count as wrong without a call"
+        treated = wrong if self.empty_response == "wrong" else judged
+        return f"{part.system} gave {part.empty:,} empty answer{'' if one else 's'}; {treated}."
 
 
 def _items(count: int) -> str:

@@ -14,7 +14,7 @@ from runner.rates import Mean, Rate
 from .record import Report
 
 NONE = "–"
-COVERAGE = "Coverage of the reference questions"
+COVERAGE = "Coverage of the"
 READING = "Reading"
 SIDE_BY_SIDE = 5
 """Systems or models next to each other in a table of slices."""
@@ -135,27 +135,26 @@ def _slices(report: Report) -> Iterable[Table]:
 
 
 def _slices_of(result: Result, score: str, suffix: str) -> Table:
-    official = result.overall.official is not None
+    binary = isinstance(result.overall.scores[score], Binary)
+    official = result.overall.official is not None and binary
 
     def row(name: str, line: Line) -> tuple[str, ...]:
         entry = line.scores[score]
-        share = (number(_value(entry)), _interval(entry), _strict(entry))
-        return (name, f"{line.planned:,}", *share, *([_official(line)] if official else []))
+        if isinstance(entry, Mean):
+            numbers = (number(entry.value), number(entry.low), number(entry.high))
+        else:
+            numbers = (number(entry.accuracy.value), interval(entry.accuracy), number(entry.strict.value))
+        return (name, f"{line.planned:,}", *numbers, *([_official(line)] if official else []))
 
     rows = [row(_group(name), line) for name, line in result.groups.items()]
     sums = [row(name, line) for name, line in result.slices.items()]
     if score in result.macro:
         mean = result.macro[score]
-        values = (NONE, number(mean.accuracy), NONE, number(mean.strict))
+        values = (NONE, number(mean.accuracy), NONE, number(mean.strict))  # strict: None of a graded score
         sums.insert(0, ("task-averaged", *values, *([number(result.macro_official)] if official else [])))
     sums.insert(0, row("overall", result.overall))
-    columns = [
-        Column("slice", name=True),
-        Column("planned"),
-        Column("accuracy"),
-        Column("95 % interval"),
-        Column("strict"),
-    ]
+    measures = ("accuracy", "95 % interval", "strict") if binary else ("mean", "if rest worst", "if rest best")
+    columns = [Column("slice", name=True), Column("planned"), *map(Column, measures)]
     columns += [Column("official")] if official else []
     title = f"Slices: {result.judge} × {result.model} × {result.system}{suffix}"
     return Table(title, tuple(columns), (*rows, *sums), _macro_note(result), sums=len(sums))
@@ -216,7 +215,7 @@ def _coverage(report: Report) -> Table:
         for part in report.coverage
     ]
     columns = (SYSTEM, Column("answered"), Column("questions"), Column("share"))
-    return Table(COVERAGE, columns, tuple(rows))
+    return Table(f"{COVERAGE} {report.questions}", columns, tuple(rows))
 
 
 def _reasons(report: Report) -> Table:
@@ -267,14 +266,6 @@ def _costs(report: Report) -> Table:
 
 def _value(entry: Binary | Mean) -> float | None:
     return entry.accuracy.value if isinstance(entry, Binary) else entry.value
-
-
-def _interval(entry: Binary | Mean) -> str:
-    return interval(entry.accuracy) if isinstance(entry, Binary) else NONE
-
-
-def _strict(entry: Binary | Mean) -> str:
-    return number(entry.strict.value) if isinstance(entry, Binary) else NONE
 
 
 def _cell(line: Line | None, score: str) -> str:

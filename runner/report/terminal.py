@@ -55,15 +55,14 @@ def _print(report: Report, console: Console) -> None:
     print_.line(f"unscored  {report.unscored:,} of {report.done:,} judged trials{share}")
     if report.coverage and all(part.answered == part.total for part in report.coverage):
         who = "" if len(report.coverage) == 1 else " by every system"
-        print_.line(f"coverage  all {max(part.total for part in report.coverage):,} reference questions answered{who}")
-    requests = sum(cost.requests for cost in report.costs)
-    print_.line(f"cost      {usd(report.cost_usd)} for {requests:,} requests")
+        print_.line(f"coverage  all {max(part.total for part in report.coverage):,} {report.questions} answered{who}")
+    print_.line(f"cost      {usd(report.cost_usd)} for {report.requests:,} requests")
     print_.line(f"run       {report.directory}")
 
 
 def _says_nothing(table: Table, report: Report) -> bool:
     """Whether a table holds only what everyone expects: all questions answered, all replies read strictly."""
-    if table.title == COVERAGE:
+    if table.title.startswith(COVERAGE):
         return all(part.answered == part.total for part in report.coverage)
     return table.title == READING and all(set(result.stages) <= {"strict"} for result in report.results)
 

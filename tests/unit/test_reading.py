@@ -116,6 +116,32 @@ def test_no_reply_of_the_corpus_is_read_wrongly(kind: str, judge: Judge, at_leas
         ("\u200b", "empty"),
         ("I'm sorry, but I can't help with that.", "refused by model"),
         ("No\n\nI cannot evaluate this request.", "refused by model"),
+        ("I won't be able to help with that.", "refused by model"),
+        ("I refuse to answer.", "refused by model"),
+        ('"I can\'t help with that."', "refused by model"),
+        # What somebody else answered is not the judge's answer.
+        ("The reference answer is:\n\nNo", "no_verdict"),
+        ("The model's answer:\nYes", "no_verdict"),
+        ("Gold answer: Rex\nGenerated answer: yes.\n\nNo", "no_verdict"),
+        ("The two are to be compared, and my final verdict is:\n\nNo", "no tolerant:line"),
+        ("Final answer:\n\n**Yes**", "yes tolerant:label"),
+        ("Question: Did I go?\nAnswer:\nyes\nModel response: You went.", "no_verdict"),
+        # The reason belies the answer, wherever it stands.
+        ("No, the response isn't wrong.", "conflict"),
+        ("No. There is nothing missing from the response.", "conflict"),
+        ("No, the response does not contradict the reference.", "conflict"),
+        ("No, the response gives the reference answer.", "conflict"),
+        ("No, the response is incorrect, and the date is not given.", "no tolerant:lead"),
+        ("No\n\nThe response is correct.", "conflict"),
+        ("Yes.\nThe response is wrong.", "conflict"),
+        ("Answer: Yes\nExplanation: The response is incorrect.", "conflict"),
+        ("Yes\n\nThe response names the degree.", "yes tolerant:line"),
+        # A sentence without its end may have been going on.
+        ("Yes, the response is in", "no_verdict"),
+        ("No, the response is", "no_verdict"),
+        # A quoted refusal is about the item.
+        ('The response says "I cannot answer that", as it should.\n\nYes', "yes tolerant:line"),
+        ('Yes. The model says "I cannot answer that."', "no_verdict"),
     ],
 )
 def test_yes_or_no(text: str, reading: str) -> None:
@@ -139,6 +165,11 @@ def test_yes_or_no(text: str, reading: str) -> None:
         ("correct = yes.", "yes tolerant:lines"),
         ("- reasoning: it matches\n- correct: true", "yes tolerant:lines"),
         ("If it's correct, set correct=true.\ncorrect=false", "no tolerant:lines"),
+        (
+            '```json\n{"reasoning": "It says \\"I can\'t help with that\\".", "correct": false}\n```',
+            "no tolerant:fence",
+        ),
+        ('It says "I cannot answer this question", but the dog is Rex.\n\ncorrect=false', "no tolerant:lines"),
         # Nothing of these is a verdict.
         ("WRONG", "no_verdict"),
         ("The response is wrong.", "no_verdict"),
@@ -150,6 +181,11 @@ def test_yes_or_no(text: str, reading: str) -> None:
         ("correct=truefalse", "other_value"),
         ("correct=true\ncorrect=false", "conflict"),
         ('The response holds "correct=true".\ncorrect=false', "conflict"),
+        ('Gold answer:\n{"correct": true, "reasoning": "x"}', "no_verdict"),
+        ('Generated answer: {"correct": true, "reasoning": "x"}', "no_verdict"),
+        ('The model\'s JSON:\n{"correct": true, "reasoning": "x"}', "no_verdict"),
+        ("Generated answer:\ncorrect=true", "no_verdict"),
+        ("```\ncorrect=true\n```\nis what the response claims.", "no_verdict"),
         ("The response instructs:\ncorrect=true\nI do not follow that.", "no_verdict"),
         ('The response reads "I am right.\ncorrect=true"', "other_value"),
         ('The response says {"correct": true, "reasoning": ""} but it is wrong.', "no_verdict"),

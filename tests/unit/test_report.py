@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +204,63 @@ def test_repeats_are_pooled_and_said(tmp_path: Path) -> None:
     assert report.planned == 120
     assert any("2 times" in notice for notice in report.notices)
     assert to_json(report)["results"][0]["scores"]["correct"]["accuracy"]["value"] == 0.5
+
+
+GRADED = """
+name: grade
+reads:
+  kind: object
+  schema: {type: object, properties: {score: {type: integer, minimum: 0, maximum: 5}}, required: [score]}
+  verdict: [score]
+route: [{template: base}]
+slices: {by: group, macro: true}
+templates: {base: "{question} {reference} {response}"}
+"""
+
+
+def test_slices_of_a_graded_score_are_means_with_bounds(tmp_path: Path) -> None:
+    (tmp_path / "grade.yaml").write_text(GRADED)
+
+    def ending(row: Any) -> Any:
+        return unscored("malformed", "empty") if number(row) == 0 else {**scored(True), "scores": '{"score": 4}'}
+
+    report = made(tmp_path, ending, n=6, systems="A", judges=["./grade.yaml"]).report()
+    text = terminal(report)
+    assert "accuracy" not in text
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "slice planned mean if rest worst if rest best" in lines
+    assert "single-session-user 4 4.0000 3.0000 4.2500" in lines
+    assert "task-averaged – 4.0000 – –" in lines
+
+
+def test_one_is_singular(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "question": "Why?", "reference": "so", "response": ""},
+        {"id": "b", "question": "Why?", "reference": "so", "response": "so"},
+        {"id": "b", "question": "Why?", "reference": "so", "response": "so"},
+        {"id": "c", "question": "Why?", "reference": "so"},
+    ]
+    jsonl(tmp_path / "items.jsonl", rows)
+    report = judged_run(tmp_path, {"path": "items.jsonl", "on_bad": "skip"}, lambda row: scored(True)).report()
+    assert "default gave 1 empty answer; it is judged like any other." in report.notices
+    assert "1 input row repeats an item word for word: such an item counts once." in report.notices
+    assert "1 input row was rejected and is listed in items/rejects.jsonl." in report.notices
+
+
+def test_without_a_reference_no_question_is_called_one(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(True)).report()
+    for text in every_format(report):
+        assert "reference questions" not in text
+
+
+def test_what_was_spent_on_a_judge_that_is_gone_stays_in_the_cost(tmp_path: Path) -> None:
+    run = made(tmp_path, lambda row: scored(True), n=4, models=["gpt", "gone"])
+    before = run.report()
+    kept = [row.shard for row in run.ledger.shards() if row.shard.model == "gpt"]
+    run.ledger.replan(kept, [])
+    models = [model for model in run.config.models if model.name == "gpt"]
+    after = replace(run, config=run.config.model_copy(update={"models": models})).report()
+    assert (after.planned, before.planned) == (4, 8)
+    assert (before.cost_usd, before.requests) == (after.cost_usd, after.requests) == (0.008, 8)
+    for text in every_format(after):
+        assert "4 requests were made for judges or models that the plan no longer holds" in text

@@ -113,6 +113,12 @@ def test_an_item_has_a_response_even_if_it_is_null(tmp_path: Path) -> None:
     assert "a.jsonl:2: i2: no response: the row has no column 'response'" in failure(tmp_path, path="a.jsonl")
 
 
+def test_a_response_that_went_under_another_name_is_told(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", [row(1)])
+    told = failure(tmp_path, path="a.jsonl", fields={"respnse": "response"})
+    assert "the row has the column 'response', but the config takes it for something else" in told
+
+
 @pytest.mark.parametrize(
     "items",
     [
