@@ -2,22 +2,22 @@
 
     import jurybox
 
+    run = jurybox.run(rows, judge="longmemeval-paper", model="gpt-4o-mini")   # dicts, a data frame, a file
+    run.report()                                # shows itself in a notebook, prints as text
+    run.scores()                                # a Polars frame: one row per judged item, a column per score
     run = jurybox.run("configs/quickstart.yaml")
-    run.report()            # a Report; prints itself in a notebook
-    run.judgments()         # a Polars frame, one row per judgment
-    jurybox.load("runs/quickstart")
+    run = jurybox.load("runs/quickstart")
 
-Errors are those of `runner.errors`: InputError before anything is paid, StoppedEarly and ActionNeeded after which the
-same call goes on with the run.
+The same call again goes on where it was stopped, and asks nothing that has been answered. Errors: InputError before
+anything is paid; StoppedEarly and ActionNeeded, after which the same call goes on.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import judges
 import runner
@@ -35,35 +35,119 @@ if TYPE_CHECKING:
 
     from runner.report import Report
 
-from runner.errors import ActionNeeded, InputError, JuryboxError, StoppedEarly  # noqa: E402 (after the check above)
+from judges import Judge  # noqa: E402 (after the check above)
+from runner.errors import ActionNeeded, InputError, Interrupted, JuryboxError, StoppedEarly  # noqa: E402
 
-__all__ = ["ActionNeeded", "InputError", "JuryboxError", "Run", "StoppedEarly", "arun", "load", "run"]
+__all__ = [
+    "ActionNeeded",
+    "InputError",
+    "Interrupted",
+    "Judge",
+    "JuryboxError",
+    "Run",
+    "StoppedEarly",
+    "arun",
+    "judge",
+    "load",
+    "run",
+]
+
+
+class Frame(Protocol):
+    """A data frame: of Polars or pandas."""
+
+    @property
+    def columns(self) -> Any:
+        """The names of its columns."""
+
+
+class Table(Protocol):
+    """A table or data set with rows: `datasets.Dataset`, `pyarrow.Table`."""
+
+    @property
+    def column_names(self) -> Any:
+        """The names of its columns."""
+
+
+Items = str | PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]] | Frame | Table
+_Kind = TypeVar("_Kind", bound=Judge)
+JudgeLike = str | PathLike[str] | Mapping[str, Any] | Judge
+ModelLike = str | Mapping[str, Any]
 
 
 class Run:
     """A run directory, finished or not."""
 
-    def __init__(self, directory: str | Path) -> None:
+    def __init__(self, directory: str | PathLike[str]) -> None:
         self.directory = Path(directory)
 
     def report(self) -> Report:
-        """The report as things stand; InputError where the directory holds no run."""
+        """The report as things stand. Shows itself in a notebook; `str()` is what the command prints.
+
+        InputError where the directory holds no run.
+        """
         from runner.open_run import open_run
 
         with open_run(self.directory) as opened:
             return opened.report()
 
     def judgments(self) -> pl.DataFrame:
-        """All published judgments, one row each, with the columns of `jurybox export`. Empty before the first."""
+        """All published judgments, a row per item × judge × model × repeat in the items' order.
+
+        Columns as of `jurybox export`: `state` is scored, malformed, refused, failed, poisoned, or null while not
+        judged; `verdict` is JSON; `scores` a list of (key, value); `cost_usd` in USD, `latency_s` in seconds. Empty,
+        with all columns, before a run has first ended.
+        """
+        from runner.columns import COLUMNS
+
+        return self._published("results", COLUMNS)
+
+    def attempts(self) -> pl.DataFrame:
+        """All published requests as made, a row each, with raw reply, tokens, cost and error."""
+        from runner.columns import ATTEMPT_COLUMNS
+
+        return self._published("attempts", ATTEMPT_COLUMNS)
+
+    def scores(self) -> pl.DataFrame:
+        """What was scored: item_id, question_id, system, group, judge, model, repeat, state, and a float per score.
+
+        A row per item × judge × model × repeat in the items' order. A score is null where the trial has none, whatever
+        the reason: `state` tells it, and no failure is ever a number.
+        """
         import polars as pl
 
-        return pl.read_parquet(self.directory / "results" / "*.parquet")
+        judgments = self.judgments()
+        keys = ["item_id", "question_id", "system", "group", "judge", "model", "repeat", "state"]
+        entries = judgments.select("scores").explode("scores").unnest("scores")
+        names = entries.get_column("key").drop_nulls().unique(maintain_order=True)
+        own = pl.element().struct
+        return judgments.select(
+            *keys,
+            *(
+                pl.col("scores")
+                .list.eval(own.field("value").filter(own.field("key") == name))
+                .list.first()
+                .alias(name if name not in keys else f"score_{name}")
+                for name in names
+            ),
+        )
+
+    def _published(self, folder: str, columns: Mapping[str, Any]) -> pl.DataFrame:
+        import polars as pl
+
+        load(self.directory)
+        path = self.directory / folder
+        if not path.is_dir():
+            return pl.DataFrame(schema=dict(columns))
+        frame = pl.read_parquet(path / "*.parquet")
+        # Polars has a type for maps since version 2; with either version they come as lists of entries.
+        return frame.cast({name: kind for name, kind in columns.items() if name in frame.columns})
 
     def __repr__(self) -> str:
         return f"jurybox.Run({str(self.directory)!r})"
 
 
-def load(directory: str | Path) -> Run:
+def load(directory: str | PathLike[str]) -> Run:
     """The run in a directory; InputError where there is none."""
     from runner.rundir import RunDirectory
 
@@ -71,65 +155,146 @@ def load(directory: str | Path) -> Run:
     return Run(directory)
 
 
+@overload
+def judge(data: JudgeLike) -> Judge: ...
+
+
+@overload
+def judge(data: str | PathLike[str] | Mapping[str, Any], kind: type[_Kind]) -> _Kind: ...
+
+
+def judge(data: JudgeLike, kind: type[Judge] = Judge) -> Judge:
+    """A judge by its name in the library, its path (`mine.yaml`, `mine.py:name`), or its data: YAML text or a mapping.
+
+    `kind`: a subclass of `Judge` that reads or scores in Python. It may define `read(reply, count=1)`, which says what
+    a reply means, and `scores(verdict, item)`, with the names and within the ranges that the judge's data states; also
+    `outcomes`, `route`, `render`, `render_batch`, `missing`, `fault`. They must be pure functions of their arguments;
+    what they raise ends the run. The class's source is part of the judge's fingerprint and of every trial's key: a
+    changed line is a new meaning. Code that it calls elsewhere is not: keep it in the class, or in the file of
+    `mine.py:name`, which counts as a whole. InputError where something in the judge is wrong.
+    """
+    from runner.call import load_any
+
+    return load_any(data, kind)
+
+
 def run(
-    config: str | Path | Mapping[str, Any],
+    items: Items,
     *,
-    out: str | Path | None = None,
+    judge: JudgeLike | Sequence[JudgeLike] | None = None,
+    model: ModelLike | Sequence[ModelLike] | None = None,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    limits: Mapping[str, Any] | None = None,
+    batch: int | None = None,
+    sampling: Mapping[str, Any] | None = None,
+    fields: Mapping[str, str] | None = None,
+    labels: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    out: str | PathLike[str] | None = None,
     limit: int | None = None,
+    sample: int | None = None,
     local: bool = True,
     address: str | None = None,
+    progress: bool = False,
+    **settings: Any,
 ) -> Run:
-    """Judge the items of a config (a file's path, or its content as a mapping); calling it again resumes.
+    """Judge items, or what a config says; the same call again resumes, and is free once all is judged.
 
-    Judges in this process unless `local=False` (Ray on this machine) or `address` (a Ray cluster) says otherwise.
-    Paths inside a mapping are relative to the working directory. May be called where an event loop runs (a notebook).
-    Nothing is asked before spending. Raises InputError, StoppedEarly, ActionNeeded, and KeyboardInterrupt's kin.
+    items: dicts (a list, or anything that yields them), a Polars or pandas data frame, a `datasets.Dataset`, an Arrow
+        table, or the path of a file, a glob or URL. Each needs `response`, and what the judge's prompt asks for
+        (`question`, `reference`, …); `id`, `system`, `group` where there are any. NaN is missing. Or a whole config
+        (the path of a YAML file, or a mapping with items, judges and models), then without the arguments up to `name`.
+    judge: a name of the library, a path (`mine.yaml`, `mine.py:name`), a mapping with a judge file's keys, what
+        `jurybox.judge` made, a config's entry ({"use": …, "batch": …}), or several of these.
+    model: a model id, a config's mapping ({"model": …, "base_url": …, "price": …}), or several.
+    base_url, api_key_env: the endpoint (default OpenAI) and the NAME of the variable that holds its key.
+    limits: {"rpm": …, "tpm": …, "in_flight": …} of each model that states none: requests and tokens a minute.
+    batch, sampling: of each judge that states none, as in a config's `judges:` entry.
+    fields: canonical name → column, such as {"response": "hypothesis"}. labels: name → column, or a config's mapping.
+    out: the run's directory. By default `runs/NAME-DIGEST` for items in memory, whose digest tells apart items, judges,
+        models and sampling, so that the same call finds its run; `runs/NAME` for files. NAME: `name`, else the judge's
+        (the file's). Items in memory are written there too, readable by you alone.
+    limit, sample: judge only the first so many items; a sample of so many, drawn from all groups by `seed`.
+    local: judge in this process. False: on Ray started here; or on the Ray cluster at `address`.
+    progress: tell on stderr how far it is. stdout is never written to.
+    settings: further keys of a config: repeats, seed, budget, retry, max_unscored, …
+
+    Works in scripts and in notebooks (where a loop runs, it judges beside it). Nothing is asked before spending; give
+    `budget={"usd": …}` to bound it. Raises InputError before anything is paid (`items[3]` is the fourth item);
+    StoppedEarly (outage, budget, disk) and ActionNeeded (key, quota) with all that was judged kept. Ctrl-C, or a
+    notebook's interrupt, ends the requests in flight and raises KeyboardInterrupt; once more gives them up.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return _run(config, out, limit, local and address is None, address)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(_run, config, out, limit, local and address is None, address).result()
+    from runner.call import Asked, call_of
+    from runner.stopping import Switch, on_a_thread
+
+    _log_to_stderr()
+    switch = Switch()
+    call = call_of(
+        Asked(items, judge, model, base_url, api_key_env, limits, batch, sampling, fields, labels, name, settings), out
+    )
+    call.carry_out(
+        switch,
+        lambda judging: on_a_thread(judging, switch),
+        limit=limit,
+        sample=sample,
+        local=local,
+        address=address,
+        progress=progress,
+    )
+    return Run(call.directory)
 
 
 async def arun(
-    config: str | Path | Mapping[str, Any],
+    items: Items,
     *,
-    out: str | Path | None = None,
+    judge: JudgeLike | Sequence[JudgeLike] | None = None,
+    model: ModelLike | Sequence[ModelLike] | None = None,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    limits: Mapping[str, Any] | None = None,
+    batch: int | None = None,
+    sampling: Mapping[str, Any] | None = None,
+    fields: Mapping[str, str] | None = None,
+    labels: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    out: str | PathLike[str] | None = None,
     limit: int | None = None,
+    sample: int | None = None,
     local: bool = True,
     address: str | None = None,
+    progress: bool = False,
+    **settings: Any,
 ) -> Run:
-    """`run`, awaited: the loop goes on meanwhile."""
-    return await asyncio.to_thread(_run, config, out, limit, local and address is None, address)
+    """`run`, awaited: the loop goes on meanwhile. Cancelling ends the requests in flight; once more gives them up."""
+    from runner.call import Asked, call_of
+    from runner.stopping import Switch, beside
+
+    _log_to_stderr()
+    switch = Switch()
+    asked = Asked(items, judge, model, base_url, api_key_env, limits, batch, sampling, fields, labels, name, settings)
+
+    def work() -> Run:
+        call = call_of(asked, out)
+        call.carry_out(
+            switch,
+            lambda judging: judging(),
+            limit=limit,
+            sample=sample,
+            local=local,
+            address=address,
+            progress=progress,
+        )
+        return Run(call.directory)
+
+    return await beside(work, switch)
 
 
-def _run(
-    config: str | Path | Mapping[str, Any], out: str | Path | None, limit: int | None, local: bool, address: str | None
-) -> Run:
+def _log_to_stderr() -> None:
+    """Events to stderr, where the process has not set structlog up; its other logging is left alone."""
     import structlog
 
-    from runner.config import load_config, parse_config
     from runner.log import configure
-    from runner.session import Session, local_pool, missing_keys, ray_pool
 
     if not structlog.is_configured():
-        configure()
-    if isinstance(config, Mapping):
-        parsed, base = parse_config(config), Path()
-    else:
-        parsed, base = load_config(Path(config)), Path(config).resolve().parent
-    directory = Path(out) if out is not None else Path(parsed.out or f"runs/{parsed.name}")
-    with Session(parsed, base, directory, limit=limit) as session:
-        plan = session.prepare()
-        if not plan.complete:
-            if address is None and (problems := missing_keys(parsed)):
-                raise InputError(problems[0])
-            try:
-                session.judge(plan, make_pool=lambda: local_pool(session) if local else ray_pool(session, address))
-            finally:
-                session.finish()
-        else:
-            session.finish()
-    return Run(directory)
+        configure(libraries=False)

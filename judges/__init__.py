@@ -5,7 +5,8 @@ from __future__ import annotations
 from .condition import Condition
 from .document import JudgeError
 from .item import Item, text_of
-from .judge import Judge, library_names, load_judge, parse_judge
+from .judge import Judge
+from .load import library_names, load_judge, parse_judge
 from .outcome import (
     PARSER_VERSION,
     STATES,
@@ -20,9 +21,13 @@ from .outcome import (
     Reply,
     Scored,
 )
+from .ragbench import RagbenchReply, SentenceSupport
 from .sampling import Sampling
+from .scoring import Scale
+from .spec import MAX_BATCH
 
 __all__ = [
+    "MAX_BATCH",
     "PARSER_VERSION",
     "STATES",
     "Condition",
@@ -34,12 +39,15 @@ __all__ = [
     "Outcome",
     "Poisoned",
     "Provenance",
+    "RagbenchReply",
     "Reading",
     "Reason",
     "Refused",
     "Reply",
     "Sampling",
+    "Scale",
     "Scored",
+    "SentenceSupport",
     "library_names",
     "load_judge",
     "parse_judge",

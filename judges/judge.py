@@ -1,44 +1,51 @@
 """A judge: prompt templates, which item gets which, how the reply is read, and what a verdict scores.
 
 Judges are data: a YAML file, shipped in `library/` or the user's own. This module hides its layout; everything else
-asks a `Judge`. Nothing here does I/O but `load_judge`.
+asks a `Judge`.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from importlib import resources
-from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
-from pydantic import ValidationError
-
+from .blocks import NUMBER, Blocks
+from .coded import checked, code_of, loaded
 from .condition import Condition
-from .document import JudgeError, explain, parse_yaml
 from .item import Item, text_of
-from .outcome import Reading, Reply
-from .reading import read
+from .outcome import Malformed, Reading, Reply, Scored
+from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads, read
 from .sampling import Sampling
-from .scoring import scores_of
-from .spec import JudgeSpec, Slices
+from .scoring import Scale, scores_of
+from .sentences import as_lines, keyed_sentences
+from .spec import Binding, JudgeSpec, Slices
 from .template import Template, parse_template
 
 
 class Judge:
     """A loaded judge. Pickles, and is never changed."""
 
-    def __init__(self, spec: JudgeSpec, source: str) -> None:
+    def __init_subclass__(cls) -> None:
+        if "scores" in vars(cls):
+            cls.scores = checked(cls.scores)  # type: ignore[method-assign]
+
+    def __init__(self, spec: JudgeSpec, source: str, code: str = "") -> None:
         self._spec = spec
         self.source = source
         """The text of the YAML file."""
+        self.code = code or code_of(type(self), Judge)
+        """The Python that reads or scores in its own way; empty where the judge is data alone."""
+        self.origin: tuple[str, str, str] | None = None
+        """Text, path and name of the Python file that holds the judge: how it gets into another process."""
         self._parsed: dict[str, dict[str, Template]] = {
             name: {role: parse_template(text) for role, text in roles.items()}
             for name, roles in spec.messages().items()
         }
+        self._blocks = {name: Blocks(parts["user"]) for name, parts in self._parsed.items()} if spec.batch else {}
 
     @property
     def name(self) -> str:
@@ -91,6 +98,22 @@ class Judge:
         return self._spec.json_hint
 
     @property
+    def batch(self) -> int | None:
+        """How many items go into a request where the config does not say; None: this judge takes one at a time."""
+        return self._spec.batch.size if self._spec.batch else None
+
+    @property
+    def example(self) -> str | None:
+        """The reply that a batched judge's own prompt shows as its example."""
+        return self._spec.batch.example if self._spec.batch else None
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The labels of which a reply chooses one; empty where the judge is of another kind."""
+        reads = self._spec.reads
+        return tuple(reads.labels) if isinstance(reads, ChoiceReads) else ()
+
+    @property
     def verdict_fields(self) -> list[str]:
         """The names of the verdict's fields."""
         return list(self._spec.reads.verdict_types)
@@ -106,6 +129,30 @@ class Judge:
             raise ValueError(f"the judge {self.name} is not binary: it has no verdict that means wrong")
         return dict.fromkeys(self.verdict_fields, False)
 
+    def scales(self) -> dict[str, Scale]:
+        """Score name → what it can be. Words are no score, so a verdict's text fields are left out."""
+        reads, reach = self._spec.reads, self._spec.at_least
+        if self._spec.scoring:
+            return self._spec.scoring.scales()
+        if isinstance(reads, ChoiceReads):
+            values = [value for value in reads.values().values() if value is not None]
+            if not values:
+                return {}
+            if all(isinstance(value, bool) for value in values):
+                return {reads.verdict: Scale(binary=True)}
+            return {reads.verdict: Scale(False, min(values), max(values), None, reach.get(reads.verdict))}
+        scales: dict[str, Scale] = {}
+        for name, kind in reads.verdict_types.items():
+            if kind == "boolean":
+                scales[name] = Scale(binary=True)
+            elif isinstance(reads, ScoresReads):
+                scales[name] = Scale(False, reads.low, reads.high, reads.step, reach.get(name))
+            elif kind in ("integer", "number") and isinstance(reads, ObjectReads):
+                field = reads.json_schema["properties"][name]
+                step = 1 if kind == "integer" else None
+                scales[name] = Scale(False, field.get("minimum"), field.get("maximum"), step, reach.get(name))
+        return scales
+
     def route(self, item: Item) -> str | None:
         """The name of the item's template; None where no route matches."""
         for route in self._spec.route:
@@ -115,29 +162,76 @@ class Judge:
 
     def missing(self, item: Item, template: str) -> list[str]:
         """The item's fields that the template needs and that are absent or null. An empty response is not missing."""
-        needed = (self._field(name) for part in self._parsed[template].values() for name in part.names)
+        needed = (self._binding(name).field for name in self._names(template))
         return [field for field in dict.fromkeys(needed) if field != "response" and item.fields.get(field) is None]
 
+    def fault(self, item: Item, template: str) -> str | None:
+        """Why the item cannot be put into the template although nothing is missing; None: it can."""
+        for name in self._names(template):
+            binding = self._binding(name)
+            if binding.form == "sentences":
+                try:
+                    keyed_sentences(item.fields.get(binding.field))
+                except ValueError as error:
+                    return f"{binding.field}: {error}"
+        return None
+
     def render(self, item: Item, template: str, json_hint: bool = False) -> list[dict[str, str]]:
-        """The messages to send."""
-        parts = self._parsed[template]
-        names = {name for part in parts.values() for name in part.names}
-        values = {name: text_of(item.fields.get(self._field(name))) for name in names}
-        messages = [{"role": role, "content": part.fill(values)} for role, part in parts.items()]
+        """The messages to send for one item; of a batched judge those of a batch of one."""
+        if self.batch:
+            return self.render_batch([item], template)
+        values = self._values(item, template)
+        messages = [{"role": role, "content": part.fill(values)} for role, part in self._parsed[template].items()]
         if json_hint and self.json_hint:
             messages[-1]["content"] += "\n\n" + self.json_hint
         return messages
+
+    def render_batch(self, items: Sequence[Item], template: str) -> list[dict[str, str]]:
+        """The messages to send for several items of a template, in this order."""
+        blocks = self._blocks[template].join([self._values(item, template) for item in items])
+        parts = self._parsed[template]
+        return [{"role": role, "content": blocks if role == "user" else part.fill({})} for role, part in parts.items()]
+
+    def marked(self, item: Item, template: str) -> bool:
+        """Whether the item's text holds what opens a block of this batched judge: then it is judged alone."""
+        return self.batch is not None and self._blocks[template].marked(self._values(item, template).values())
 
     def response_schema(self) -> dict[str, Any] | None:
         """The JSON Schema to have enforced; None where the reply is no object."""
         return self._spec.reads.response_schema()
 
-    def read(self, reply: Reply) -> Reading:
-        """What the reply says, or why it says nothing."""
-        return read(self._spec.reads, reply)
+    def read(self, reply: Reply, count: int = 1) -> Reading:
+        """What the whole reply says of the `count` items it was asked about, or why it says nothing."""
+        reads = self._reads
+        return read(reads.counted(count) if isinstance(reads, ScoresReads) and self._spec.is_list else reads, reply)
 
-    def scores(self, verdict: Mapping[str, Any]) -> dict[str, float]:
-        """What a verdict is worth, by name."""
+    def outcomes(self, reading: Reading, items: Sequence[Item]) -> list[Reading]:
+        """What a reply's reading says of each item that it was asked about, in their order."""
+        if not isinstance(reading, Scored):
+            return [reading] * len(items)
+        if self._spec.is_list:
+            (name,) = self.verdict_fields
+            return [replace(reading, verdict={name: value}) for value in reading.verdict["scores"]]
+        if self._spec.scoring:
+            return [self._noted(reading, item) for item in items]
+        return [reading] * len(items)
+
+    def _noted(self, reading: Scored, item: Item) -> Reading:
+        assert self._spec.scoring is not None
+        found = self._spec.scoring.notes(reading.verdict, item)
+        if isinstance(found, Malformed):
+            return found
+        provenance = replace(reading.provenance, notes=(*reading.provenance.notes, *found))
+        return replace(reading, provenance=provenance)
+
+    def scores(self, verdict: Mapping[str, Any], item: Item) -> dict[str, float]:
+        """What a verdict on the item is worth, by name."""
+        if self._spec.scoring:
+            return self._spec.scoring.scores(verdict, item)
+        reads = self._spec.reads
+        if isinstance(reads, ChoiceReads):
+            value = reads.values()[verdict[reads.verdict]]
+            return {} if value is None else {reads.verdict: float(value)}
         return scores_of(verdict)
 
     def official(self, text: str | None) -> bool | None:
@@ -147,11 +241,24 @@ class Judge:
         return self._spec.official.contains in (text or "").strip().lower()
 
     @cached_property
+    def _reads(self) -> AnyReads:
+        reads = self._spec.reads
+        if not isinstance(reads, ObjectReads):
+            return reads
+        # A place is never part of an example: the item's text decides what stands there.
+        texts = ["\0".join(part.literals) for parts in self._parsed.values() for part in parts.values()]
+        return reads.knowing([*texts, self.json_hint or ""])
+
+    @cached_property
     def meaning(self) -> dict[str, Any]:
         """Everything that changes a prompt, its routing, how replies are read or what they score, as plain data."""
         spec = self._spec
-        return {
-            "bind": spec.bind,
+        # Only where they are set: a judge that uses neither means what it meant before there were such things.
+        added: dict[str, Any] = {"batch": "blocks"} if spec.batch else {}
+        added |= {"code": self.code} if self.code else {}
+        added |= {"scoring": spec.scoring.model_dump()} if spec.scoring else {}
+        return added | {
+            "bind": {name: to.field if to.form is None else to.model_dump() for name, to in spec.bind.items()},
             "json_hint": spec.json_hint,
             "official": spec.official.model_dump() if spec.official else None,
             "on_unrouted": spec.on_unrouted,
@@ -171,48 +278,29 @@ class Judge:
     @cached_property
     def reading_spec(self) -> str:
         """How replies are read, as canonical JSON: part of a trial's key."""
-        return _canonical(self.meaning["reads"])
+        return _canonical(self.meaning["reads"] | ({"code": self.code} if self.code else {}))
 
-    def _field(self, name: str) -> str:
-        return self._spec.bind.get(name, name)
+    def _binding(self, name: str) -> Binding:
+        return self._spec.bind.get(name) or Binding(field=name)
+
+    def _names(self, template: str) -> list[str]:
+        """The places of a template that an item fills."""
+        names = dict.fromkeys(name for part in self._parsed[template].values() for name in part.names)
+        return [name for name in names if not (self.batch and name == NUMBER)]
+
+    def _values(self, item: Item, template: str) -> dict[str, str]:
+        values = {}
+        for name in self._names(template):
+            binding = self._binding(name)
+            value = item.fields.get(binding.field)
+            values[name] = as_lines(keyed_sentences(value)) if binding.form == "sentences" else text_of(value)
+        return values
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        return (loaded, self.origin) if self.origin else super().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
         return f"Judge({self.name!r}, {self.fingerprint})"
-
-
-def library_names() -> list[str]:
-    """The names of the judges that are shipped."""
-    library = resources.files(__package__) / "library"
-    return sorted(entry.name.removesuffix(".yaml") for entry in library.iterdir() if entry.name.endswith(".yaml"))
-
-
-def load_judge(ref: str, base: Path) -> Judge:
-    """The judge of the library with that name, or the one in the YAML file of that path (relative to `base`)."""
-    if ref.endswith((".yaml", ".yml")):
-        path = base / ref
-        try:
-            return parse_judge(path.read_text(encoding="utf-8"), str(path))
-        except OSError as error:
-            raise JudgeError(f"{path}: cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError as error:
-            raise JudgeError(f"{path}: not UTF-8 at byte {error.start}") from None
-    names = library_names()
-    if ref in names:
-        text = (resources.files(__package__) / "library" / f"{ref}.yaml").read_text(encoding="utf-8")
-        return parse_judge(text, f"library/{ref}.yaml")
-    near = difflib.get_close_matches(ref, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"the library has {', '.join(names)}"
-    raise JudgeError(f"unknown judge {ref!r}; {hint} (a judge of your own is named by its path, ending in .yaml)")
-
-
-def parse_judge(text: str, where: str) -> Judge:
-    """The judge that a YAML text describes; `where` names the text in errors."""
-    data = parse_yaml(text, where, "name, reads, templates, route")
-    try:
-        spec = JudgeSpec.model_validate(data)
-    except ValidationError as error:
-        raise explain(error, JudgeSpec, where) from None
-    return Judge(spec, text)
 
 
 def _canonical(value: Any) -> str:

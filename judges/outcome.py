@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-PARSER_VERSION = "1"
+PARSER_VERSION = "2"
 """Version of everything in `judges.reading`; changes whenever some reply may be read differently."""
 
 

@@ -8,17 +8,24 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from .blocks import NUMBER
 from .condition import Condition, parse_condition
 from .item import CANONICAL_FIELDS
-from .reading import Reads
+from .reading import Reads, ScoresReads
 from .sampling import Sampling
 from .template import parse_template
+from .trace import Trace
+
+MAX_BATCH = 50
+"""Items in one request at most: a shard holds whole batches."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, arbitrary_types_allowed=True, validate_by_alias=True
+    )
 
 
 def _utf8(text: Any) -> Any:
@@ -35,8 +42,29 @@ def _off(value: Any) -> Any:
     return "off" if value is False else value
 
 
+def _binding(value: Any) -> Any:
+    return {"field": value} if isinstance(value, str) else value
+
+
 When = Annotated[Condition, BeforeValidator(parse_condition)]
 Text = Annotated[str, Field(min_length=1), BeforeValidator(_utf8)]
+
+
+class Binding(_Record):
+    """A place of the templates: the item's field that fills it, and the form in which it stands there."""
+
+    field: Annotated[str, Field(min_length=1)]
+    form: Annotated[Literal["sentences"] | None, Field(alias="as")] = None
+    """`sentences`: keyed sentences, a line `key: text` each."""
+
+
+class Batch(_Record):
+    """Several items in one request: the user's part of a template is then one block, `{number}` its number."""
+
+    size: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    """Items in a request, where the config does not say otherwise."""
+    example: Text | None = None
+    """The prompt's own example of a reply: how often a reply is just that is reported."""
 
 
 class Roles(_Record):
@@ -81,7 +109,7 @@ class JudgeSpec(_Record):
     description: str = ""
     protocol_notes: list[str] = []
     reads: Reads
-    bind: dict[str, str] = {}
+    bind: dict[str, Annotated[Binding, BeforeValidator(_binding)]] = {}
     route: Annotated[list[Route], Field(min_length=1)]
     on_unrouted: Literal["error", "skip"] = "error"
     templates: Annotated[dict[str, Text | Roles], Field(min_length=1)]
@@ -89,8 +117,17 @@ class JudgeSpec(_Record):
     structured: Annotated[Literal["off", "auto", "require"], BeforeValidator(_off)] = "off"
     json_hint: Text | None = None
     official: Official | None = None
+    batch: Batch | None = None
+    scoring: Trace | None = None
+    at_least: dict[str, float] = {}
+    """Score → a value: the report says how many scores reach it."""
     slices: Slices = Slices()
     cautions: list[Caution] = []
+
+    @property
+    def is_list(self) -> bool:
+        """Whether a reply is a list of scores, one for each item asked about."""
+        return isinstance(self.reads, ScoresReads) and self.reads.names is None
 
     def messages(self) -> dict[str, dict[str, str]]:
         """Template name → role → text; the roles in the order in which they are sent."""
@@ -111,18 +148,27 @@ class JudgeSpec(_Record):
             raise ValueError("official.contains: must be in lower case, as the reply is when it is looked for")
         self._check_names()
         self._check_routes()
+        self._check_batch()
+        if self.scoring:
+            self.scoring.check(self.reads)
+        if unknown := sorted(set(self.at_least) - set(self.reads.verdict_types)):
+            raise ValueError(f"at_least.{unknown[0]}: is no field of the verdict")
         return self
 
     def _check_names(self) -> None:
         used: set[str] = set()
         for name, roles in self.messages().items():
-            for text in roles.values():
+            for role, text in roles.items():
                 try:
                     places = parse_template(text).names
                 except ValueError as error:
                     raise ValueError(f"templates.{name}: {error}") from None
                 used.update(places)
                 for place in places:
+                    if self.batch and role == "system":
+                        raise ValueError(f"templates.{name}.system: {{{place}}}: one system text stands for all items")
+                    if self.batch and place == NUMBER:
+                        continue
                     if place not in self.bind and place not in CANONICAL_FIELDS:
                         known = [*CANONICAL_FIELDS, *self.bind]
                         raise ValueError(
@@ -130,11 +176,20 @@ class JudgeSpec(_Record):
                             + _meant(place, known)
                             + f" (an item's own field is used through bind: {{{place}: {place}}})"
                         )
-        for name, field in self.bind.items():
+        for name in self.bind:
             if name not in used:
                 raise ValueError(f"bind.{name}: no template uses {{{name}}}" + _meant(name, sorted(used)))
-            if not field:
-                raise ValueError(f"bind.{name}: must name a field")
+            if self.batch and name == NUMBER:
+                raise ValueError(f"bind.{name}: is the number of a block")
+
+    def _check_batch(self) -> None:
+        if self.batch is None:
+            return
+        if not self.is_list:
+            raise ValueError("batch: needs a reading of the kind scores without names: a score for each item")
+        for name, roles in self.messages().items():
+            if NUMBER not in parse_template(roles["user"]).names:
+                raise ValueError(f"templates.{name}: the text of a block must hold its number, {{{NUMBER}}}")
 
     def _check_routes(self) -> None:
         for number, route in enumerate(self.route):

@@ -1,22 +1,25 @@
-"""One trial under way, and the records that are made of it: attempts, the judgment, a note that it waits.
+"""One request under way with the trials that it carries, and the records that are made of it: attempts, judgments,
+notes that trials wait.
 
-Pure, but for the clock that stamps a record. Hides how records are filled in, so that the worker's loop shows only what
-happens.
+Pure, but for the clock that stamps a record. Hides how records are filled in and how a request's tokens and money are
+shared out over its trials, so that the worker's loop shows only what happens.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
-import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from judges import PARSER_VERSION, Failed, Item, Malformed, Outcome, Refused, Scored
+from judges import PARSER_VERSION, Failed, Item, Malformed, Outcome, Refused, Reply, Scored
 
+from .batches import BLOCK_MARKER
 from .client import EndpointError
 from .completion import Completion
+from .ladder import Again
 from .plan import Pair, estimate_tokens, prompt_bytes
 from .protocol import Attempt, History, Judgment, Task, Trial, Usage, Waiting
 
@@ -26,35 +29,83 @@ DEFAULT_REPLY_TOKENS = 512
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A trial with its rendered request. `tokens` and `usd` are what one request may take at most, by estimate."""
+    """A rendered request. `tokens` and `usd` are what it may take at most, by estimate.
+
+    `trials`, `items`, `keys` and `histories` are in the order of the request; `histories` as of now.
+    """
 
     task: Task
-    trial: Trial
+    trials: tuple[Trial, ...]
+    histories: tuple[History, ...]
+    items: tuple[Item, ...]
+    keys: tuple[bytes, ...]
     pair: Pair
-    item: Item
-    key: bytes
     body: dict[str, Any]
     tokens: int
     usd: float
     request_id: str
     worker: str
+    stage: str
+    """Which call of the ladder this is, by what the trials have been through."""
 
     @property
-    def stage(self) -> str:
-        """Which call of the ladder this is, by what the trial has been through."""
-        history = self.trial.history
-        if history.malformed:
-            return f"rejudge:{history.malformed}"
-        if history.refused:
-            return f"refused:{history.refused}"
-        return "last" if history.parked else "first"
+    def history(self) -> History:
+        """What its trials have been through together; attempts and usage are the first one's."""
+        return self.histories[0]
 
-    def judgment(self, outcome: Outcome, history: History, latency_s: float | None, *, called: bool = True) -> Judgment:
-        """The trial's outcome as recorded. `history` includes the deciding attempt; `called`: whether there is one."""
+    @property
+    def batched(self) -> bool:
+        """Whether it asks about several trials."""
+        return len(self.trials) > 1
+
+    def with_attempt(self, completion: Completion | None = None) -> Asked:
+        """The same after one more attempt, which brought a completion or failed."""
+        histories = [replace(history, attempts=history.attempts + 1) for history in self.histories]
+        if completion is not None:
+            share = completion.usage.shared(len(self.trials))
+            official = self.pair.judge.official(completion.text or "")
+            histories = [
+                replace(
+                    history,
+                    usage=history.usage + share,
+                    official=official if history.official is None else history.official,
+                )
+                for history in histories
+            ]
+        return replace(self, histories=tuple(histories))
+
+    def outcomes(self, completion: Completion) -> list[Outcome]:
+        """What the completion says of each trial."""
+        judge = self.pair.judge
+        reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
+        if not judge.code:
+            return list(judge.outcomes(judge.read(reply, len(self.trials)), self.items))
+        try:
+            outcomes: list[Outcome] = list(judge.outcomes(judge.read(reply, len(self.trials)), self.items))
+            for outcome, item in zip(outcomes, self.items, strict=True):
+                if isinstance(outcome, Scored):
+                    judge.scores(outcome.verdict, item)
+        except Exception as error:
+            # The user's own code, which one reply in a million may surprise: its trial ends without a score, the reply
+            # is kept, and the others go on.
+            return [Failed("judge_code", f"{type(error).__name__}: {error}")] * len(self.trials)
+        return outcomes
+
+    def judgments(
+        self, outcomes: Sequence[Outcome], latency_s: float | None, *, called: bool = True
+    ) -> tuple[Judgment, ...]:
+        """The trials' outcomes as recorded. `called`: whether an attempt decided them."""
+        return tuple(self._judgment(place, outcome, latency_s, called) for place, outcome in enumerate(outcomes))
+
+    def _judgment(self, place: int, outcome: Outcome, latency_s: float | None, called: bool) -> Judgment:
+        trial, history, item = self.trials[place], self.histories[place], self.items[place]
+        judge = self.pair.judge
         reason: str | None = None
         verdict: Mapping[str, Any] | None = None
         stage = self.stage
         notes: tuple[str, ...] = ("json_hint",) if self.pair.json_hint else ()
+        if not self.batched and judge.marked(item, trial.template):
+            notes += (BLOCK_MARKER,)
         match outcome:
             case Scored(verdict, provenance):
                 notes += provenance.notes
@@ -69,18 +120,21 @@ class Asked:
             case Failed(kind, _):
                 reason = kind
         return Judgment(
-            shard=self.trial.shard,
-            position=self.trial.position,
-            key=self.key,
+            shard=trial.shard,
+            position=trial.position,
+            key=self.keys[place],
             state=outcome.state,
             reason=reason,
             verdict=None if verdict is None else json.dumps(dict(verdict), ensure_ascii=False),
-            scores=None if verdict is None else json.dumps(self.pair.judge.scores(verdict)),
-            template=self.trial.template,
+            scores=None if verdict is None else json.dumps(judge.scores(verdict, item)),
+            template=trial.template,
             stage=stage,
             notes=notes,
             parser_version=PARSER_VERSION,
             structured=self.pair.structured,
+            batch_size=len(self.trials),
+            batch_position=place + 1,
+            bisect_depth=history.depth,
             request_id=self.request_id if called else None,
             official=history.official,
             attempts=history.attempts,
@@ -90,9 +144,21 @@ class Asked:
             worker=self.worker,
         )
 
-    def waiting(self, why: str, history: History) -> Waiting:
-        """The note that the trial is to go out again."""
-        return Waiting(self.trial.shard, self.trial.position, self.key, why, history)
+    def again(self, step: Again) -> tuple[Waiting, ...]:
+        """The notes that its trials are to go out again, by a step of the ladder."""
+        return self._waiting(step.why, [step.after(history) for history in self.histories])
+
+    def parked(self, last_try: bool) -> tuple[Waiting, ...]:
+        """The notes that its trials are put off to the end of the run; `last_try`: they are tried once more there."""
+        return self._waiting(
+            "parked", [replace(history, parked=1) if last_try else history for history in self.histories]
+        )
+
+    def _waiting(self, why: str, histories: Sequence[History]) -> tuple[Waiting, ...]:
+        return tuple(
+            Waiting(trial.shard, trial.position, key, why, history)
+            for trial, key, history in zip(self.trials, self.keys, histories, strict=True)
+        )
 
     def failed(self, try_: int, sent_at: float, error: EndpointError) -> Attempt:
         """The attempt that ended in an error."""
@@ -122,7 +188,7 @@ class Asked:
     def _attempt(self, try_: int, sent_at: float) -> Attempt:
         return Attempt(
             request_id=self.request_id,
-            keys=(self.key,),
+            keys=self.keys,
             judge=self.task.judge,
             model=self.task.model,
             model_id=self.pair.model.model,
@@ -135,25 +201,57 @@ class Asked:
         )
 
 
-def ask(task: Task, trial: Trial, pair: Pair, worker: str) -> Asked:
-    """Render a trial's request, under the key that its own prompt gives it."""
-    item = Item(trial.item_id, trial.question_id, trial.system, trial.group, json.loads(trial.fields))
-    messages = pair.judge.render(item, trial.template)
-    key = pair.key(trial.system, trial.item_id, messages, task.repeat)
-    if pair.json_hint:
-        messages = pair.judge.render(item, trial.template, json_hint=True)
+def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked:
+    """Render the request of some trials, each under the key that its own prompt gives it."""
+    judge = pair.judge
+    items = tuple(item_of(trial) for trial in trials)
+    rendered = [judge.render(item, trial.template) for item, trial in zip(items, trials, strict=True)]
+    keys = tuple(
+        pair.key(trial.system, trial.item_id, messages, task.repeat)
+        for trial, messages in zip(trials, rendered, strict=True)
+    )
+    template = trials[0].template
+    if len(trials) > 1:
+        messages = judge.render_batch(items, template)
+    elif pair.json_hint:
+        messages = judge.render(items[0], template, json_hint=True)
+    else:
+        messages = rendered[0]
+    stage = _stage(trials[0].history)
     tokens_in = estimate_tokens(prompt_bytes(messages))
     tokens_out = pair.sampling.max_tokens or DEFAULT_REPLY_TOKENS
     price = pair.model.price
     return Asked(
         task=task,
-        trial=trial,
+        trials=trials,
+        histories=tuple(trial.history for trial in trials),
+        items=items,
+        keys=keys,
         pair=pair,
-        item=item,
-        key=key,
         body=pair.body(messages),
         tokens=tokens_in + tokens_out,
         usd=0.0 if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6,
-        request_id=uuid.uuid4().hex,
+        request_id=_request_id(stage, keys),
         worker=worker,
+        stage=stage,
     )
+
+
+def item_of(trial: Trial) -> Item:
+    """The item of a trial, without its labels: those stay with the driver."""
+    return Item(trial.item_id, trial.question_id, trial.system, trial.group, json.loads(trial.fields))
+
+
+def _stage(history: History) -> str:
+    if history.malformed:
+        return f"rejudge:{history.malformed}"
+    if history.refused:
+        return f"refused:{history.refused}"
+    if history.depth:
+        return f"bisect:{history.depth}"
+    return "last" if history.parked else "first"
+
+
+def _request_id(stage: str, keys: Sequence[bytes]) -> str:
+    """An id over the ordered keys: the same request asked again after a loss has the same id."""
+    return hashlib.blake2b(b"".join(keys), digest_size=16, person=stage.encode()[:16]).hexdigest()

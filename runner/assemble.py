@@ -1,17 +1,20 @@
 """Makes the tasks that workers get: from a shard's staged rows, or from trials that wait in the ledger.
 
-Hides which trials are left out (judged already, waiting, or handed to somebody else) and where an item's row is.
+Hides which trials are left out (judged already, waiting, or handed to somebody else), which ones share a request, and
+where an item's row is.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
+from .asked import item_of
+from .batches import Member, compose, pieces
 from .dispatch import Work
-from .plan import Shard
+from .plan import Pair, Shard
 from .pool import AggregatorHandle
 from .protocol import History, Task, Trial
 from .stage import Staged
@@ -39,8 +42,17 @@ class Again:
 class Assembler:
     """Turns work into tasks, and knows which waiting trials are out."""
 
-    def __init__(self, shards: Mapping[int, Shard], staged: Staged, aggregator: AggregatorHandle) -> None:
+    def __init__(
+        self,
+        shards: Mapping[int, Shard],
+        pairs: Mapping[tuple[str, str], Pair],
+        seed: int,
+        staged: Staged,
+        aggregator: AggregatorHandle,
+    ) -> None:
         self._shards = shards
+        self._pairs = pairs
+        self._seed = seed
         self._staged = staged
         self._aggregator = aggregator
         self._out: dict[int, tuple[str, frozenset[tuple[int, int]]]] = {}
@@ -97,14 +109,47 @@ class Assembler:
         return await self._made(work_id, histories)
 
     async def _made(self, work_id: int, histories: Mapping[int, Mapping[int, History]]) -> Task | None:
-        def trials() -> tuple[Trial, ...]:
-            return tuple(t for shard_id, held in histories.items() for t in self._trials(self._shards[shard_id], held))
+        def requests() -> tuple[tuple[Trial, ...], ...]:
+            return tuple(
+                request
+                for shard_id, held in histories.items()
+                for request in self._requests(self._shards[shard_id], held)
+            )
 
         # Waiting trials may lie far apart: reading their rows must not hold up the ticks.
         async with self._reading:
-            held = await asyncio.to_thread(trials)
+            made = await asyncio.to_thread(requests)
         shard = self._shards[next(iter(histories))]
-        return Task(work_id, shard.judge, shard.model, shard.repeat, held) if held else None
+        return Task(work_id, shard.judge, shard.model, shard.repeat, made) if made else None
+
+    def _requests(self, shard: Shard, histories: Mapping[int, History]) -> Iterator[tuple[Trial, ...]]:
+        """The trials that are to be judged, by the request that carries them."""
+        pair = self._pairs[shard.judge, shard.model]
+        if pair.batch is None:
+            yield from ((trial,) for trial in self._trials(shard, histories))
+            return
+        # The composition goes by all trials of the shard, whatever is done of them.
+        trials = {trial.position: trial for trial in self._trials(shard, dict.fromkeys(range(shard.rows), History()))}
+        members = [
+            Member(
+                position=trial.position,
+                identity=f"{len(trial.system)}:{trial.system}{trial.item_id}",
+                question_id=trial.question_id,
+                template=trial.template,
+                alone=pair.judge.marked(item_of(trial), trial.template),
+            )
+            for trial in trials.values()
+        ]
+        salt = f"{self._seed} {shard.first_row} {shard.repeat} {shard.judge}"
+        for batch in compose(members, pair.batch, salt):
+            together: dict[tuple[object, ...], list[Trial]] = {}
+            for position in batch:
+                history = histories.get(position)
+                if history is not None:
+                    part = next(part for part in pieces(batch, history.depth) if position in part)
+                    same = (part, history.depth, history.malformed, history.refused, history.parked)
+                    together.setdefault(same, []).append(replace(trials[position], history=history))
+            yield from map(tuple, together.values())
 
     def _trials(self, shard: Shard, histories: Mapping[int, History]) -> list[Trial]:
         template = f"template:{shard.judge}"

@@ -1,39 +1,151 @@
-"""What `jurybox judges` prints: a list of the judges, or one of them whole."""
+"""What `jurybox judges` prints: all judges in a line each, or one of them whole, for people and as data."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from judges import Judge
+from judges import Judge, Scale
+
+_WIDTH = 110
+_INDENT = 14
 
 
 def listing(judges: Sequence[Judge]) -> str:
     """A line per judge: name, how its reply is read, what it is for."""
     width = max((len(judge.name) for judge in judges), default=0)
-    return "\n".join(
-        f"{judge.name:<{width}}  {json.loads(judge.reading_spec)['kind']:<6}  {judge.description}" for judge in judges
-    )
+    lines = [f"{judge.name:<{width}}  {_kind(judge):<6}  {_first_sentence(judge.description)}" for judge in judges]
+    return "\n".join([*lines, "", "jurybox judges NAME prints one of them; a judge of your own is named by its path."])
+
+
+def summary(judge: Judge) -> dict[str, Any]:
+    """A judge of the list, as data."""
+    return {
+        "name": judge.name,
+        "kind": _kind(judge),
+        "description": judge.description,
+        "scores": sorted(judge.scales()),
+        "batch": judge.batch,
+        "fingerprint": judge.fingerprint,
+    }
+
+
+def description(judge: Judge) -> dict[str, Any]:
+    """One judge whole, as data."""
+    return {
+        "name": judge.name,
+        "description": judge.description,
+        "fingerprint": judge.fingerprint,
+        **{name: value for name, value in judge.meaning.items() if name not in ("templates", "batch")},
+        "batch": judge.batch,
+        "scores": {name: _scale(scale) for name, scale in judge.scales().items()},
+        "choices": list(judge.choices),
+        "sampling": judge.sampling.body(),
+        "schema": judge.response_schema(),
+        "protocol_notes": judge.protocol_notes,
+        "cautions": [{"when": when.source, "say": text} for when, text in judge.cautions],
+        "templates": judge.templates,
+    }
 
 
 def describe(judge: Judge) -> str:
-    """A judge's prompts, reading, sampling, schema, notes and fingerprint."""
+    """One judge whole: its reading, scores, routes, sampling, schema, notes and prompts, and its fingerprint."""
+    meaning = judge.meaning
     lines = [
-        f"name         {judge.name}",
-        f"fingerprint  {judge.fingerprint}",
-        f"about        {judge.description}",
-        f"reads        {judge.reading_spec}",
-        f"sampling     {json.dumps(judge.sampling.body())}",
-        f"structured   {judge.structured}",
-        f"unrouted     {judge.on_unrouted}",
+        _line("name", judge.name),
+        _line("about", judge.description),
+        _line("fingerprint", judge.fingerprint),
+        _line("reads", _reads(meaning["reads"])),
+        *(_line("score", f"{name}: {_range(scale)}") for name, scale in judge.scales().items()),
     ]
-    if (schema := judge.response_schema()) is not None:
-        lines.append(f"schema       {json.dumps(schema, ensure_ascii=False)}")
+    if judge.batch is not None:
+        lines.append(_line("batch", f"{judge.batch} items a request, unless a config says otherwise"))
+    if meaning["official"]:
+        lines.append(
+            _line("official", f"beside ours: is {meaning['official']['contains']!r} in the lower-cased reply?")
+        )
+    lines += [_line("item field", f"{{{name}}} is {_bound(to)}") for name, to in meaning["bind"].items()]
+    lines += [_line("route", _route(route)) for route in meaning["route"]]
+    if all(route["when"] is not None for route in meaning["route"]):
+        fate = "is an error" if judge.on_unrouted == "error" else "is left out, and counted"
+        lines.append(_line("unrouted", f"an item that no route takes {fate}"))
+    lines.append(_line("sampling", json.dumps(judge.sampling.body(), ensure_ascii=False)))
+    lines.append(_line("structured", _structured(judge)))
     if judge.json_hint is not None:
-        lines.append(f"json hint    {judge.json_hint}")
-    lines += [f"note         {note}" for note in judge.protocol_notes]
-    for name, template in judge.templates.items():
+        lines.append(_line("json_hint", judge.json_hint))
+    lines += [_line("caution", text) for _, text in judge.cautions]
+    lines += [_line("note", note) for note in judge.protocol_notes]
+    if (schema := judge.response_schema()) is not None:
+        lines.append(f"\n--- response schema\n{json.dumps(schema, ensure_ascii=False, indent=2)}")
+    for name, roles in judge.templates.items():
         lines.append(f"\n--- template {name}")
-        parts = {"user": template} if isinstance(template, str) else dict(template)
-        lines += [f"[{role}]\n{text}" for role, text in parts.items()]
+        lines += [f"[{role}]\n{text}" for role, text in roles.items()]
     return "\n".join(lines)
+
+
+def _kind(judge: Judge) -> str:
+    return str(judge.meaning["reads"]["kind"])
+
+
+def _reads(reads: Mapping[str, Any]) -> str:
+    match reads["kind"]:
+        case "yesno":
+            return f"yesno: yes or no; yes is {reads['verdict']}"
+        case "choice":
+            labels = [_label(name, entry) for name, entry in reads["labels"].items()]
+            return f"choice: {reads['verdict']} is one of {'; '.join(labels)}"
+        case "scores":
+            names = ", ".join(reads["names"]) if reads["names"] else reads["verdict"]
+            step = f" in steps of {reads['step']:g}" if reads["step"] is not None else ""
+            return f"scores: {names}, from {reads['low']:g} to {reads['high']:g}{step}"
+        case _:
+            lines = "; lines of field=value are read too" if reads.get("lines") else ""
+            return f"object: JSON, of which the verdict is {', '.join(reads['verdict'])}{lines}"
+
+
+def _label(name: str, entry: Mapping[str, Any]) -> str:
+    aliases = f" (also {', '.join(entry['aliases'])})" if entry["aliases"] else ""
+    return f"{name}{aliases}" + ("" if entry["value"] is None else f" = {json.dumps(entry['value'])}")
+
+
+def _range(scale: Scale) -> str:
+    if scale.binary:
+        return "yes or no"
+    low, high = ("any" if end is None else f"{end:g}" for end in (scale.low, scale.high))
+    step = f" in steps of {scale.step:g}" if scale.step is not None else ""
+    good = f"; the share of at least {scale.at_least:g} is reported" if scale.at_least is not None else ""
+    return f"{low} to {high}{step}{good}"
+
+
+def _scale(scale: Scale) -> dict[str, Any]:
+    return {name: getattr(scale, name) for name in ("binary", "low", "high", "step")}
+
+
+def _bound(to: Any) -> str:
+    if isinstance(to, str):
+        return f"the item's {to}"
+    return f"the item's {to['field']}, as keyed sentences"
+
+
+def _route(route: Mapping[str, Any]) -> str:
+    when = "every item that is left" if route["when"] is None else json.dumps(route["when"], ensure_ascii=False)
+    return f"{when} → {route['template']}"
+
+
+def _structured(judge: Judge) -> str:
+    return {
+        "off": "off: free text",
+        "auto": "auto: the schema is enforced where the endpoint can",
+        "require": "require: the schema is enforced",
+    }[judge.structured]
+
+
+def _first_sentence(text: str) -> str:
+    return textwrap.shorten(text.split(". ")[0].rstrip("."), _WIDTH, placeholder=" …")
+
+
+def _line(name: str, text: str) -> str:
+    wrapped = textwrap.wrap(text, _WIDTH - _INDENT, break_long_words=False, break_on_hyphens=False) or [""]
+    return f"{name:<{_INDENT}}" + f"\n{'':<{_INDENT}}".join(wrapped)

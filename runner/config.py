@@ -12,10 +12,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from judges import JudgeError, Sampling
-from judges.document import explain, parse_value, parse_yaml
+from judges import MAX_BATCH, JudgeError, Sampling
+from judges.document import explain, parse_yaml
 
 from .errors import ConfigError
+from .inputs import Hub as Hub
+from .inputs import Items as Items
+from .inputs import Join as Join
+from .override import apply_override
 
 
 class _Record(BaseModel):
@@ -26,45 +30,6 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-class Join(_Record):
-    """A reference file whose rows are joined to the items."""
-
-    path: str
-    on: str
-    """Name of the column, in both files."""
-    expect: Literal["any", "all"] = "any"
-    """`all`: every reference question must have an answer from every system."""
-
-
-class Label(_Record):
-    """A human label: the column it stands in, and its type."""
-
-    field: str
-    type: Literal["bool"] = "bool"
-
-
-class Items(_Record):
-    """Where the items come from, and which columns mean what. Paths are relative to the config file."""
-
-    path: str | list[str] | None = None
-    systems: dict[str, str] | None = None
-    """System name → path or glob, instead of `path`."""
-    format: Literal["jsonl", "json", "csv", "parquet"] | None = None
-    """By default the file's ending tells."""
-    join: Join | None = None
-    fields: dict[str, str] = {}
-    """Canonical or own name → column of the file. A canonical field that is not named is the column of its own name."""
-    labels: dict[str, Label] = {}
-    on_bad: Literal["stop", "skip"] = "stop"
-    empty_response: Literal["judge", "wrong", "error"] = "judge"
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Items:
-        if (self.path is None) == (self.systems is None):
-            raise ValueError("give either path or systems")
-        return self
 
 
 class Limits(_Record):
@@ -158,6 +123,8 @@ class JudgeUse(_Record):
     """A judge of the run: its name or path, and what this run sets differently."""
 
     use: str
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] | None = None
+    """Items in a request of a judge that takes several; by default as many as the judge says."""
     sampling: Sampling = Sampling()
 
 
@@ -266,7 +233,7 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
     except JudgeError as error:
         raise ConfigError(error.message) from None
     for override in overrides or []:
-        _apply(data, override)
+        apply_override(data, override)
     return parse_config(data, source=str(path))
 
 
@@ -276,31 +243,3 @@ def parse_config(data: Mapping[str, Any], source: str = "config") -> RunConfig:
         return RunConfig.model_validate(data)
     except ValidationError as error:
         raise ConfigError(explain(error, RunConfig, source).message) from None
-
-
-def _apply(data: dict[str, Any], override: str) -> None:
-    path, equals, raw = override.partition("=")
-    if not equals or not path:
-        raise ConfigError(f"--set {override}: must look like a.b=value")
-    try:
-        value = parse_value(raw, f"--set {path}")
-    except JudgeError as error:
-        raise ConfigError(error.message) from None
-    target: Any = data
-    parts = path.split(".")
-    for depth, part in enumerate(parts):
-        last = depth == len(parts) - 1
-        if isinstance(target, list):
-            if not part.isdigit() or int(part) >= len(target):
-                raise ConfigError(f"--set {override}: {'.'.join(parts[:depth])} has no entry {part!r}")
-            if last:
-                target[int(part)] = value
-            else:
-                target = target[int(part)]
-        elif isinstance(target, dict):
-            if last:
-                target[part] = value
-            else:
-                target = target.setdefault(part, {})
-        else:
-            raise ConfigError(f"--set {override}: {'.'.join(parts[:depth])} is not a mapping")

@@ -11,10 +11,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import orjson
 import polars as pl
 
-from judges import STATES
+from judges import STATES, Scale
 
+from . import breakdown
+from .breakdown import break_down, moments, thresholds
+from .labels import Label
 from .rates import BUCKET_BASE
 
 PAIR = ("judge", "model")
@@ -23,9 +27,11 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "trials": CELL,
     "scores": (*CELL, "score"),
     "labels": (*PAIR, "system", "label", "judged", "human"),
+    "choices": (*PAIR, "system", "label", "judged", "human"),
     "details": (*PAIR, "system", "state", "detail"),
     "latency": (*PAIR, "bucket"),
     "served": (*PAIR, "served_model", "system_fingerprint", "parser_version", "structured"),
+    **breakdown.KEYS,
 }
 """Table → the columns that tell its rows apart; all others are counts or sums."""
 
@@ -40,14 +46,26 @@ class Counts:
         return self.tables[table]
 
 
-def count(frame: pl.DataFrame) -> Counts:
-    """Count one frame of trials."""
+def count(
+    frame: pl.DataFrame,
+    labels: Mapping[str, Label] | None = None,
+    scales: Mapping[str, Mapping[str, Scale]] | None = None,
+    choosing: Mapping[str, str] | None = None,
+) -> Counts:
+    """Count one frame of trials.
+
+    `labels`: those of the config, to be held against the verdicts; `scales`: judge → score → scale; `choosing`: judge
+    → the verdict's field that holds its choice.
+    """
     cells = frame.with_columns(pl.lit(None, pl.String).alias("slice"))
     sliced = frame.filter(pl.col("slices").list.len() > 0)
     if len(sliced):
         cells = pl.concat([cells, sliced.with_columns(pl.col("slices").alias("slice")).explode("slice")])
     done = frame.filter(pl.col("state").is_not_null())
     scored = done.filter(pl.col("state") == "scored")
+    entries = _entries(cells.filter(pl.col("state") == "scored"), "scores", "score").join(
+        thresholds(scales or {}), on=["judge", "score"], how="left"
+    )
     tables = {
         "trials": cells.group_by(CELL).agg(
             pl.len().cast(pl.Int64).alias("planned"),
@@ -56,10 +74,11 @@ def count(frame: pl.DataFrame) -> Counts:
             pl.col("official_reading").sum().cast(pl.Int64).alias("official_hits"),
             pl.col("attempts").sum().cast(pl.Int64),
         ),
-        "scores": _entries(cells.filter(pl.col("state") == "scored"), "scores", "score")
-        .group_by(_KEYS["scores"])
-        .agg(pl.len().cast(pl.Int64).alias("n"), pl.col("value").sum().alias("total")),
-        "labels": _labels(scored),
+        "scores": entries.group_by(_KEYS["scores"]).agg(
+            *moments(), (pl.col("value") >= pl.col("at_least")).sum().cast(pl.Int64).alias("reached")
+        ),
+        "labels": _labels(scored, labels or {}),
+        "choices": _choices(scored, labels or {}),
         "details": done.group_by(
             *PAIR,
             "system",
@@ -70,6 +89,7 @@ def count(frame: pl.DataFrame) -> Counts:
         .group_by(*PAIR, (pl.col("latency_s").log() / math.log(BUCKET_BASE)).ceil().cast(pl.Int64).alias("bucket"))
         .agg(pl.len().cast(pl.Int64).alias("n")),
         "served": done.group_by(_KEYS["served"]).agg(pl.len().cast(pl.Int64).alias("n")),
+        **break_down(done, entries.filter(pl.col("slice").is_null()), scales or {}, choosing or {}),
     }
     return Counts(tables)
 
@@ -100,18 +120,43 @@ def _entries(frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
     )
 
 
-def _labels(scored: pl.DataFrame) -> pl.DataFrame:
-    judged = _entries(scored.filter(pl.col("labels").list.len() > 0), "scores", "label").with_columns(
-        (pl.col("value") == 1.0).alias("judged")
-    )
-    human = pl.col("labels").struct
+def _labels(scored: pl.DataFrame, labels: Mapping[str, Label]) -> pl.DataFrame:
+    """Scores against the labels that are numbers; yes is 1 and no is 0."""
+    said = _said(scored, {name: label for name, label in labels.items() if label.type != "choice"})
+    text = pl.col("human")
+    number = text.replace({"true": "1", "false": "0"}).cast(pl.Float64)
     return (
-        judged.explode("labels")
-        .filter(human.field("key") == pl.col("label"), human.field("value").is_in(["true", "false"]))
-        .with_columns((human.field("value") == "true").alias("human"))
+        _entries(said, "scores", "score")
+        .filter(pl.col("score") == pl.col("of"))
+        .with_columns(pl.col("value").alias("judged"), number.alias("human"))
         .group_by(_KEYS["labels"])
         .agg(pl.len().cast(pl.Int64).alias("n"))
     )
+
+
+def _choices(scored: pl.DataFrame, labels: Mapping[str, Label]) -> pl.DataFrame:
+    """What verdicts say in words against the labels that are choices."""
+    said = _said(scored, {name: label for name, label in labels.items() if label.type == "choice"})
+    distinct = said.select("verdict", "of").unique()
+    chosen = [orjson.loads(verdict).get(of) if verdict else None for verdict, of in distinct.rows()]
+    words = [choice if isinstance(choice, str) else None for choice in chosen]
+    return (
+        said.join(distinct.with_columns(pl.Series("judged", words, pl.String)), on=["verdict", "of"])
+        .filter(pl.col("judged").is_not_null())
+        .group_by(_KEYS["choices"])
+        .agg(pl.len().cast(pl.Int64).alias("n"))
+    )
+
+
+def _said(scored: pl.DataFrame, labels: Mapping[str, Label]) -> pl.DataFrame:
+    """One row per scored trial and label: the `label`, what it is `of`, and the `human` value as text."""
+    scores = pl.DataFrame(
+        {"label": list(labels), "of": [label.score(name) for name, label in labels.items()]},
+        schema={"label": pl.String, "of": pl.String},
+    )
+    columns = [*PAIR, "system", "scores", "verdict", "labels"]
+    said = _entries(scored.select(columns), "labels", "label").rename({"value": "human"})
+    return said.join(scores, on="label")
 
 
 def served(counts: Counts, column: str) -> dict[tuple[str, str], list[str]]:

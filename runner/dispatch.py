@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A task as the dispatch sees it: its account's queue, and how many trials it holds."""
+    """A task as the dispatch sees it: its account's queue, and how many requests it takes."""
 
     id: int
     account: str
-    trials: int
-    """How many trials it holds, at most."""
+    requests: int
+    """How many requests its trials take, at one call each and at most."""
     payload: Hashable
     """What the driver makes the task from: a shard, or trials that wait in the ledger."""
 
@@ -27,13 +27,13 @@ class Work:
 class _Worker:
     held: dict[int, Work] = field(default_factory=dict)
     per_account: Counter[str] = field(default_factory=Counter)
-    trials: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)
 
 
 class Dispatch:
     """Queues and holdings.
 
-    A worker gets work of an account while it holds less than `depth` tasks of it, or less than `fill` trials (by
+    A worker gets work of an account while it holds less than `depth` tasks of it, or less than `fill` requests (by
     account): both keep its pipe full, across the ends of tasks and where tasks are small.
     """
 
@@ -68,7 +68,7 @@ class Dispatch:
             for account, queue in self._queues.items()
             if queue
             and account not in self._closed
-            and (state.per_account[account] < self._depth or state.trials[account] < self._fill.get(account, 0))
+            and (state.per_account[account] < self._depth or state.requests[account] < self._fill.get(account, 0))
         ]
         if not open_accounts:
             return None
@@ -76,7 +76,7 @@ class Dispatch:
         work = self._queues[account].popleft()
         state.held[work.id] = work
         state.per_account[account] += 1
-        state.trials[account] += work.trials
+        state.requests[account] += work.requests
         return work
 
     def finished(self, worker: str, work_id: int) -> None:
@@ -84,7 +84,7 @@ class Dispatch:
         state = self._workers[worker]
         work = state.held.pop(work_id)
         state.per_account[work.account] -= 1
-        state.trials[work.account] -= work.trials
+        state.requests[work.account] -= work.requests
 
     def died(self, worker: str) -> list[Work]:
         """The worker is gone: what it held goes to the front of the queues, and is returned."""
@@ -97,8 +97,8 @@ class Dispatch:
         self._closed.add(account)
 
     def demand(self, worker: str) -> dict[str, int]:
-        """How many trials the worker holds, by account."""
-        return dict(self._workers[worker].trials)
+        """How many requests the worker has before it, by account."""
+        return dict(self._workers[worker].requests)
 
     def queued(self, account: str) -> int:
         """Tasks that nobody holds yet."""

@@ -13,12 +13,13 @@ from contextlib import suppress
 import structlog
 
 from .assemble import TASK_TRIALS, Again, Assembler, Fresh
+from .batches import requests_of
 from .budget import Budget
 from .config import RunConfig
 from .dispatch import Dispatch, Work
 from .errors import ActionNeeded, ConfigError, Interrupted, JuryboxError, StoppedEarly, WorkerDied
 from .outlook import Outlook
-from .plan import Shard
+from .plan import Pair, Shard
 from .pool import Pool, WorkerHandle
 from .protocol import Snapshot, Tick
 from .stage import Staged
@@ -31,7 +32,7 @@ PREFLIGHT_S = 30.0
 """How long the first workers wait for the others to start before they judge."""
 DEATHS_IN_A_ROW = 8
 """Workers that die without a single task ended between them."""
-JUDGE_AGAIN = ("malformed", "refused")
+JUDGE_AGAIN = ("malformed", "refused", "halved")
 LAST_TRY = ("parked",)
 
 log = structlog.get_logger()
@@ -49,6 +50,7 @@ class Driver:
         config: RunConfig,
         shards: Mapping[int, Shard],
         done: Mapping[int, int],
+        pairs: Mapping[tuple[str, str], Pair],
         staged: Staged,
         pool: Pool,
         *,
@@ -62,7 +64,7 @@ class Driver:
         self._dispatch = Dispatch(fill={account: 2 * count for account, count in places.items()})
         self._budget = Budget(config.accounts(), usd=config.budget.usd, spent_usd=spent_usd)
         self._outlook = Outlook(config)
-        self._assembler = Assembler(shards, staged, pool.aggregator)
+        self._assembler = Assembler(shards, pairs, config.seed, staged, pool.aggregator)
         self._ticking: dict[str, asyncio.Lock] = {}
         self._changed = asyncio.Condition()
         self._hurry = asyncio.Event()
@@ -77,7 +79,11 @@ class Driver:
         self._work_ids = 0
         unfinished = [shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials]
         self._dispatch.add(
-            self._work(shard.model, shard.trials, Fresh(shard, untouched=done.get(shard.id, 0) == 0))
+            self._work(
+                shard.model,
+                requests_of(shard.trials, pairs[shard.judge, shard.model].batch),
+                Fresh(shard, untouched=done.get(shard.id, 0) == 0),
+            )
             for shard in unfinished
         )
 
@@ -185,6 +191,8 @@ class Driver:
                 "task_done", worker=worker.name, judge=task.judge, model=task.model,
                 judged=report.judged, waiting=report.waiting, left=report.left,
             )  # fmt: skip
+            if report.broken is not None:
+                self.stop(ConfigError(report.broken))
             if report.action_needed is not None and work.account not in self._outlook.closed:
                 self._outlook.needs_action(work.account, report.action_needed)
                 self._close(work.account)
@@ -281,9 +289,9 @@ class Driver:
                     self._dispatch.add([self._work(model, TASK_TRIALS, Again(model, LAST_TRY))])
         return bool(queued or held or any(waiting.values()) or any(parked.values()))
 
-    def _work(self, model: str, trials: int, payload: Fresh | Again) -> Work:
+    def _work(self, model: str, requests: int, payload: Fresh | Again) -> Work:
         self._work_ids += 1
-        return Work(self._work_ids, self._config.model(model).account_name, trials, payload)
+        return Work(self._work_ids, self._config.model(model).account_name, requests, payload)
 
     async def _wake(self) -> None:
         async with self._changed:

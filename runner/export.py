@@ -208,7 +208,9 @@ def _mapping(entries: list[dict[str, Any]] | None) -> dict[str, Any] | None:
 def _labels(entries: list[dict[str, Any]] | None, types: Mapping[str, str]) -> dict[str, Any] | None:
     """Labels with the type they were declared to have."""
     found = _mapping(entries) or {}
-    return {name: value == "true" if types.get(name) == "bool" else value for name, value in found.items()}
+    return {
+        name: orjson.loads(value) if types.get(name) in ("bool", "ordinal") else value for name, value in found.items()
+    }
 
 
 def _instants(table: pl.DataFrame) -> list[pl.Expr]:

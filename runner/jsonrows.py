@@ -1,4 +1,4 @@
-"""Rows of JSON: one object a line, or the elements of one array, both by the same strict decoder.
+"""Rows of JSON: one object a line, or the elements of one array, alone or within an object, by the same strict decoder.
 
 Hides how values keep their type, how every fault keeps its place, and that memory does not grow with the file.
 """
@@ -16,11 +16,13 @@ from typing import Any
 from .rows import BOM, CHUNK, DAMAGE, MAX_RECORD_BYTES, REST_LOST, Fault, Record, Row, UnfitError, damaged, not_utf8
 
 _SPACE = re.compile(r"[ \t\r\n]*")
+_EXPONENT = len("e+")
+"""What may stand between the end of a number cut short and the window's end."""
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def json_lines(file: io.BufferedReader[Any]) -> Iterator[Row]:
-    """One JSON object a line; blank lines are passed over."""
+def json_lines(file: io.BufferedReader[Any], nan_is_null: bool = False) -> Iterator[Row]:
+    """One JSON object a line; blank lines are passed over. `nan_is_null`: as Python writes what was not measured."""
     offset = 0
     line = 0
     while True:
@@ -47,15 +49,28 @@ def json_lines(file: io.BufferedReader[Any]) -> Iterator[Row]:
         except UnicodeDecodeError as error:
             yield line, not_utf8(start + error.start)
             continue
-        yield line, _json_record(text)
+        yield line, json_record(text, nan_is_null)
 
 
 def json_array(file: io.BufferedReader[Any]) -> Iterator[Row]:
     """The objects of one JSON array, an element at a time, by the same decoder as lines: ijson knows neither line
     numbers nor keys given twice."""
-    array = _Array(file)
+    array = _Array(file, _STRICT)
+    yield from _told(array, array.rows())
+
+
+def json_member(file: io.BufferedReader[Any], name: str, before: Record) -> Iterator[Row]:
+    """The objects of an array that is a member of the file's one object; what stands before it goes into `before`.
+
+    NaN is read as null, and nothing after the array is looked at.
+    """
+    array = _Array(file, _NAN_IS_NULL)
+    yield from _told(array, array.member(name, before))
+
+
+def _told(array: _Array, rows: Iterator[Row]) -> Iterator[Row]:
     try:
-        yield from array.rows()
+        yield from rows
     except DAMAGE as error:
         yield array.line, damaged(error)
     except json.JSONDecodeError as error:
@@ -65,8 +80,9 @@ def json_array(file: io.BufferedReader[Any]) -> Iterator[Row]:
 class _Array:
     """A window of text over the file, moved on element by element."""
 
-    def __init__(self, file: io.BufferedReader[Any]) -> None:
+    def __init__(self, file: io.BufferedReader[Any], decoder: json.JSONDecoder) -> None:
         self._file = file
+        self._decode = decoder.raw_decode
         # Bytes that are no UTF-8 become lone surrogates, so that only the element that holds them is at fault.
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._text = ""
@@ -88,6 +104,38 @@ class _Array:
         if self._next():
             raise json.JSONDecodeError("something follows the array", "", 0)
 
+    def member(self, name: str, before: Record) -> Iterator[Row]:
+        self._skip("\ufeff")
+        mark = self._next()
+        if mark != "{":
+            raise json.JSONDecodeError("the file holds no object", "", 0)
+        while mark != "}":
+            self._move(1)
+            self._next()
+            key = self._taken()
+            if not isinstance(key, str) or self._next() != ":":
+                raise json.JSONDecodeError("expecting a name and ':'", "", 0)
+            self._move(1)
+            if key == name and self._next() == "[":
+                self._move(1)
+                if self._next() != "]":
+                    yield from self._elements()
+                return
+            self._next()
+            before[key] = self._taken()
+            mark = self._next()
+            if mark not in (",", "}"):
+                raise json.JSONDecodeError("expecting ',' or '}' after a member", "", 0)
+        raise json.JSONDecodeError(f"the object has no array {name!r}", "", 0)
+
+    def _taken(self) -> Any:
+        """The value at hand, which is then passed."""
+        end, value, unfit = self._value()
+        if unfit is not None:
+            raise json.JSONDecodeError(unfit, "", 0)
+        self._move(end - self._at)
+        return value
+
     def _elements(self) -> Iterator[Row]:
         while True:
             self._next()
@@ -107,15 +155,27 @@ class _Array:
                 return
 
     def _element(self) -> tuple[int, Record | Fault]:
-        """Where the element at hand ends, and what it is; the window grows, doubling, until all of it is there."""
+        """Where the element at hand ends, and what it is."""
+        end, value, unfit = self._value()
+        if unfit is not None:
+            return end, Fault(unfit, value if isinstance(value, dict) else None)
+        return end, _checked(value, self._text[self._at : end])
+
+    def _value(self) -> tuple[int, Any, str | None]:
+        """Where the value at hand ends, the value, and why it has no place in an item.
+
+        The window grows, doubling, until all of it is there.
+        """
         while True:
             try:
                 try:
-                    value, end = _STRICT.raw_decode(self._text, self._at)
+                    value, end = self._decode(self._text, self._at)
                 except UnfitError as error:
                     value, end = _LENIENT.raw_decode(self._text, self._at)
-                    return end, Fault(str(error), value if isinstance(value, dict) else None)
-                return end, _checked(value, self._text[self._at : end])
+                    return end, value, str(error)
+                if not isinstance(value, int | float) or self._ended or len(self._text) - end > _EXPONENT:
+                    return end, value, None
+                # A number at the window's end may go on after it.
             except json.JSONDecodeError as error:
                 # Cut off by the window's end, or wrong? A cut string is reported where it starts, all else where it is.
                 cut = error.msg.startswith("Unterminated string") or error.pos > len(self._text) - 16
@@ -167,9 +227,10 @@ class _Array:
             self._move(1)
 
 
-def _json_record(text: str) -> Record | Fault:
+def json_record(text: str, nan_is_null: bool = False) -> Record | Fault:
+    """The object that the text is."""
     try:
-        value = _STRICT.decode(text)
+        value = (_NAN_IS_NULL if nan_is_null else _STRICT).decode(text)
     except json.JSONDecodeError as error:
         return Fault(f"not JSON: {error.msg} (column {error.colno})")
     except UnfitError as error:
@@ -215,6 +276,7 @@ def _constant(text: str) -> Any:
 
 
 _STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
+_NAN_IS_NULL = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=lambda text: None)
 _LENIENT = json.JSONDecoder()
 
 

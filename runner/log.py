@@ -40,9 +40,9 @@ _SECRETS = (
 _known: set[str] = set()
 
 
-def configure(level: str | None = None, *, as_json: bool = False) -> None:
+def configure(level: str | None = None, *, as_json: bool = False, libraries: bool = True) -> None:
     """Send events of `level` and above to stderr. JURYBOX_LOG (`debug`; `info,json`) counts where no level is given,
-    else warnings are told."""
+    else warnings are told. Without `libraries` the logging of everything else stays as the process has it."""
     words = [word for word in os.environ.get(VARIABLE, "").lower().replace(" ", "").split(",") if word]
     for word in words:
         if word not in LEVELS and word != "json":
@@ -63,6 +63,8 @@ def configure(level: str | None = None, *, as_json: bool = False) -> None:
         logger_factory=structlog.PrintLoggerFactory(stderr),
         cache_logger_on_first_use=False,
     )
+    if not libraries:
+        return
     handler = logging.StreamHandler(stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

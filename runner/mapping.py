@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -20,14 +21,14 @@ from judges.item import CANONICAL_FIELDS
 
 from .config import Items
 from .errors import ConfigError
+from .labels import label_reader
 from .rows import Record
 
 DEFAULT_SYSTEM = "default"
 
 _IDENTITY = ("id", "question_id", "system", "group")
 _ABSENT: Any = object()
-_TRUE = ("true", "yes", "correct", "1")
-_FALSE = ("false", "no", "incorrect", "0")
+_PLACE = re.compile(r"[0-9]{1,9}")
 
 Lookup = Callable[[Record], Any]
 
@@ -47,7 +48,10 @@ class Mapped(NamedTuple):
 
 
 def lookup(column: str) -> Lookup:
-    """How a column is found in a row: by its literal name, else as a dotted path into nested columns."""
+    """How a column is found in a row: by its literal name, else as a dotted path into nested columns.
+
+    In a list a part of the path is a place, counted from 0: `annotators.0`.
+    """
     parts = column.split(".")
 
     def plain(row: Record) -> Any:
@@ -58,9 +62,12 @@ def lookup(column: str) -> Lookup:
             return row[column]
         value: Any = row
         for part in parts:
-            if not isinstance(value, dict) or part not in value:
+            if isinstance(value, dict) and part in value:
+                value = value[part]
+            elif isinstance(value, list) and _PLACE.fullmatch(part) and int(part) < len(value):
+                value = value[int(part)]
+            else:
                 return _ABSENT
-            value = value[part]
         return value
 
     return plain if len(parts) == 1 else nested
@@ -85,7 +92,9 @@ class FieldMap:
         content = {name: column for name, column in items.fields.items() if name not in _IDENTITY}
         self._content = [(name, column, lookup(column)) for name, column in content.items()]
         self._digested = tuple(dict.fromkeys((*CANONICAL_FIELDS, *(name for name, _, _ in self._content))))
-        self._labels = [(name, label.field, lookup(label.field)) for name, label in items.labels.items()]
+        self._labels = [
+            (name, label.field, lookup(label.field), label_reader(name, label)) for name, label in items.labels.items()
+        ]
         # nq301 of OpenQA-eval: a column `id` that holds the question's id cannot be the answer's id as well.
         self._digest_only = "id" not in items.fields and items.fields.get("question_id") == "id"
         self._unseen = {
@@ -101,8 +110,7 @@ class FieldMap:
         row = {**joined, **own} if joined else own
         if self._unseen:
             self._note_columns(row)
-        read = ((name, _label(name, column, find(row))) for name, column, find in self._labels)
-        labels = {name: value for name, value in read if value is not None}
+        labels = self._labels_of(row)
         fields = self._fields(row)
         question_id = self._identifier("question_id", row)
         item_id = None if self._digest_only else self._identifier("id", own if "id" not in self._named else row)
@@ -152,9 +160,21 @@ class FieldMap:
             meant = f"did you mean {near[0]!r}?" if near else f"the rows have {', '.join(self._seen_columns)}"
             raise ConfigError(f"{key}: no row has a column {column!r}; {meant}")
 
+    def _labels_of(self, row: Record) -> dict[str, Any]:
+        labels = {}
+        for name, _, find, read in self._labels:
+            raw = find(row)
+            try:
+                value = None if raw is _ABSENT else read(raw)
+            except ValueError as error:
+                raise BadRowError(f"{error}, not {_shown(raw)}") from None
+            if value is not None:
+                labels[name] = value
+        return labels
+
     def _fields(self, row: Record) -> dict[str, Any]:
         fields = dict(row)
-        for _, column, _ in self._labels:
+        for _, column, _, _ in self._labels:
             fields.pop(column if column in row else column.split(".")[0], None)
         mapped = [(name, find(row)) for name, _, find in self._content]
         for name, column, _ in self._content:
@@ -200,20 +220,6 @@ class FieldMap:
         for key, column in list(self._unseen.items()):
             if self._lookups[column](row) is not _ABSENT:
                 del self._unseen[key]
-
-
-def _label(name: str, column: str, value: Any) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    if value is None or value is _ABSENT or value == "":
-        return None
-    text = value.strip().lower() if isinstance(value, str) else str(value) if isinstance(value, int) else ""
-    if text in _TRUE or text in _FALSE:
-        return text in _TRUE
-    raise BadRowError(
-        f"label {name!r} (column {column!r}) must be true or false (or yes, no, correct, incorrect, 1, 0), "
-        f"not {_shown(value)}"
-    )
 
 
 def _json(value: Any) -> bytes:

@@ -1,7 +1,7 @@
 """From counts to results with explicit denominators.
 
-Only here is anything divided: accuracy over the scored trials and strictly over all, means with their bounds, slices,
-agreement with human labels, percentiles. Trials of all repeats are pooled. How a judge works is not known here; what
+Accuracy over the scored trials and strictly over all, means with their bounds, slices, percentiles; agreement with
+human labels is made in `agreement`. Trials of all repeats are pooled. How a judge works is not known here; what
 its numbers mean comes in as `Scale`.
 """
 
@@ -11,19 +11,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from judges import STATES
+from judges import STATES, Scale
 
+from .breakdown import values_of
 from .counts import PAIR, Counts
-from .rates import Confusion, Mean, Rate, mean, percentile, rate, unweighted
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """What a judge's score can be: yes or no (1 or 0), or graded between two ends where they are known."""
-
-    binary: bool
-    worst: float | None = 0.0
-    best: float | None = 1.0
+from .graded import Mean, Moments, mean
+from .rates import Rate, percentile, rate, unweighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +78,10 @@ class Result:
     stages: Mapping[str, int]
     """How the scored trials were read → trials."""
     attempts_per_trial: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """A score against the human label of the same name. System None: all systems."""
-
-    judge: str
-    model: str
-    system: str | None
-    label: str
-    table: Confusion
+    values: Mapping[str, Mapping[float, int]]
+    """Score → value → scored trials that have it; scores on a scale of few steps only."""
+    choices: Mapping[str, Rate]
+    """Label → its share of the scored trials, in the judge's order; only of judges that choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,25 +98,35 @@ class _Cell:
     """Sums being put together for one line."""
 
     trials: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    scores: dict[str, tuple[int, float]] = field(default_factory=dict)
+    scores: dict[str, tuple[Moments, int]] = field(default_factory=dict)
+    """Score → its moments, and how many reach the judge's threshold."""
 
     def line(self, scales: Mapping[str, Scale], official: bool) -> Line:
         counts = {name: self.trials[name] for name in STATES}
         unscored = sum(counts.values()) - counts["scored"]
         scores: dict[str, Binary | Mean] = {}
-        for name in sorted(scales.keys() | self.scores.keys()):
-            n, total = self.scores.get(name, (0, 0.0))
+        for name in dict.fromkeys([*scales, *sorted(self.scores)]):
+            found, reached = self.scores.get(name, (Moments(), 0))
             scale = scales.get(name, Scale(False, None, None))
             if scale.binary:
-                scores[name] = Binary(rate(round(total), n), rate(round(total), n + unscored))
+                hits = round(found.total)
+                scores[name] = Binary(rate(hits, found.n), rate(hits, found.n + unscored))
             else:
-                scores[name] = mean(total, n, unscored, scale.worst, scale.best)
+                scores[name] = mean(found, unscored, scale.low, scale.high, scale.at_least, reached)
         reading = rate(self.trials["official_hits"], self.trials["official_n"]) if official else None
         return Line(planned=self.trials["planned"], scores=scores, official=reading, **counts)
 
 
-def results(counts: Counts, scales: Mapping[str, Mapping[str, Scale]], macro: Mapping[str, bool]) -> list[Result]:
-    """A result per judge × model × system, in that order. `scales`: judge → score → scale; `macro`: judge → wanted."""
+def results(
+    counts: Counts,
+    scales: Mapping[str, Mapping[str, Scale]],
+    macro: Mapping[str, bool],
+    choices: Mapping[str, Sequence[str]] | None = None,
+) -> list[Result]:
+    """A result per judge × model × system, in that order.
+
+    `scales`: judge → score → scale; `macro`: judge → wanted; `choices`: judge → its labels.
+    """
     keys = ("judge", "model", "system")
     cells: dict[tuple[str, str, str], dict[tuple[str, str | None], _Cell]] = {}
     for row in counts["trials"].iter_rows(named=True):
@@ -139,13 +135,18 @@ def results(counts: Counts, scales: Mapping[str, Mapping[str, Scale]], macro: Ma
                 cell.trials[name] += row[name]
     for row in counts["scores"].iter_rows(named=True):
         for cell in _cells(cells, row):
-            n, total = cell.scores.get(row["score"], (0, 0.0))
-            cell.scores[row["score"]] = (n + row["n"], total + row["total"])
+            found, reached = cell.scores.get(row["score"], (Moments(), 0))
+            found += Moments(row["n"], row["total"], row["squares"])
+            cell.scores[row["score"]] = (found, reached + row["reached"])
     details: dict[tuple[str, str, str], dict[str, dict[str, int]]] = {}
     for row in counts["details"].sort("n", "detail", descending=[True, False]).iter_rows(named=True):
         of_state = details.setdefault(tuple(row[key] for key in keys), {}).setdefault(row["state"], {})
         name = row["detail"] or "unknown"
         of_state[name] = of_state.get(name, 0) + row["n"]
+    values: dict[tuple[str, ...], dict[float, int]] = {}
+    for *key, value, n in counts["values"].select(*keys, "score", "value", "n").sort("value").rows():
+        values.setdefault(tuple(key), {})[value] = n
+    chosen = {tuple(key): n for *key, n in counts["chosen"].select(*keys, "choice", "n").rows()}
     has_official = {(judge, model) for judge, model, n in counts["trials"].select(*PAIR, "official_n").rows() if n}
     made = []
     for (judge, model, system), parts in sorted(cells.items(), key=lambda entry: entry[0]):
@@ -170,6 +171,15 @@ def results(counts: Counts, scales: Mapping[str, Mapping[str, Scale]], macro: Ma
                 {state: of_states[state] for state in STATES if state != "scored" and state in of_states},
                 of_states.get("scored", {}),
                 attempts / done if done else None,
+                {
+                    name: dict.fromkeys(possible, 0) | values.get((judge, model, system, name), {})
+                    for name, scale in scales.get(judge, {}).items()
+                    if (possible := values_of(scale))
+                },
+                {
+                    label: rate(chosen.get((judge, model, system, label), 0), overall.scored)
+                    for label in (choices or {}).get(judge, ())
+                },
             )
         )
     return made
@@ -192,28 +202,6 @@ def _macro(score: str, groups: Mapping[str | None, Line]) -> Macro:
         values[name] = entry.accuracy.value if isinstance(entry, Binary) else entry.value
         strict[name] = entry.strict.value if isinstance(entry, Binary) else None
     return Macro(unweighted(values), unweighted(strict))
-
-
-def agreement(counts: Counts, scales: Mapping[str, Mapping[str, Scale]]) -> list[Agreement]:
-    """Agreement of binary scores with the labels of their name: over all systems if several, and per system."""
-    tables: dict[tuple[str, str, str], dict[str, dict[tuple[bool, bool], int]]] = {}
-    for row in counts["labels"].iter_rows(named=True):
-        if scales.get(row["judge"], {}).get(row["label"], Scale(False)).binary:
-            systems = tables.setdefault((row["judge"], row["model"], row["label"]), {})
-            cells = systems.setdefault(row["system"], defaultdict(int))
-            cells[row["judged"], row["human"]] += row["n"]
-    made: list[Agreement] = []
-    for (judge, model, label), systems in sorted(tables.items()):
-        per_system = [Agreement(judge, model, name, label, _confusion([systems[name]])) for name in sorted(systems)]
-        if len(per_system) > 1:
-            made.append(Agreement(judge, model, None, label, _confusion(list(systems.values()))))
-        made.extend(per_system)
-    return made
-
-
-def _confusion(tables: Sequence[Mapping[tuple[bool, bool], int]]) -> Confusion:
-    order = ((True, True), (True, False), (False, True), (False, False))
-    return Confusion(*(sum(table.get(cell, 0) for table in tables) for cell in order))
 
 
 def latencies(counts: Counts) -> dict[tuple[str, str], Latency]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from .protocol import Ack, Attempt, Batch, Judgment, Waiting
@@ -24,8 +24,8 @@ Send = Callable[[Batch], Awaitable[Ack]]
 @dataclass(slots=True, eq=False)
 class _Record:
     attempt: Attempt | None = None
-    judgment: Judgment | None = None
-    waiting: Waiting | None = None
+    judgments: Sequence[Judgment] = ()
+    waiting: Sequence[Waiting] = ()
     acknowledged: bool = False
 
 
@@ -50,11 +50,11 @@ class Outbox:
     async def record(
         self,
         attempt: Attempt | None = None,
-        judgment: Judgment | None = None,
-        waiting: Waiting | None = None,
+        judgments: Sequence[Judgment] = (),
+        waiting: Sequence[Waiting] = (),
     ) -> None:
         """Send, and return once it is acknowledged. What is given in one call is committed in one transaction."""
-        record = _Record(attempt, judgment, waiting)
+        record = _Record(attempt, judgments, waiting)
         self._queue.append(record)
         while not record.acknowledged:
             await self._flush(record)
@@ -87,7 +87,7 @@ class Outbox:
             sender=self._sender,
             seq=self._seq,
             attempts=tuple(record.attempt for record in records if record.attempt),
-            judgments=tuple(record.judgment for record in records if record.judgment),
-            waiting=tuple(record.waiting for record in records if record.waiting),
+            judgments=tuple(judgment for record in records for judgment in record.judgments),
+            waiting=tuple(waiting for record in records for waiting in record.waiting),
         )
         return batch, records

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 
 from judges import Judge, Sampling
 
+from .batches import requests_of
 from .config import Model, RunConfig
 from .errors import ConfigError
 
 MAX_SHARD_TRIALS = 500
 MIN_SHARD_TRIALS = 10
 SHARDS_PER_WORKER = 4
+SHARD_BATCHES = 5
+"""Batches in a shard at least, so that it holds enough questions to fill them."""
 
 Messages = Sequence[Mapping[str, str]]
 
@@ -47,6 +50,8 @@ class Pair:
     """The judge's, then the model's, then the config's `judges:` entry; later wins."""
     structured: str
     """How JSON is asked for: `json_schema`, `json_object` or `off`."""
+    batch: int | None = None
+    """Items in a request; None: the judge takes one at a time."""
 
     @property
     def json_hint(self) -> bool:
@@ -61,7 +66,8 @@ class Pair:
     def key(self, system: str, item_id: str, messages: Messages, repeat: int) -> bytes:
         """The trial's key: 128-bit blake2b over length-prefixed parts (design: exactly what changes an answer).
 
-        `messages` are the trial's own, without a json_hint.
+        `messages` are the trial's own, without a json_hint; of a batched judge those of a batch of one: the size of
+        the batches is a part of the key, neighbours and places in the batch are not.
         """
         parts = (
             system,
@@ -73,6 +79,7 @@ class Pair:
             self.model.revision or "",
             json.dumps(self.settings, sort_keys=True),
             str(repeat),
+            *([] if self.batch is None else [str(self.batch)]),
         )
         digest = hashlib.blake2b(digest_size=16)
         for part in parts:
@@ -108,7 +115,10 @@ def pairs(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], P
             wants_json = judge.structured != "off" and judge.response_schema() is not None
             if judge.structured == "require" and model.structured == "off":
                 raise ConfigError(f"models: judge {judge.name!r} requires structured output; {model.name!r} says off")
-            pair = Pair(judge, model, sampling, model.structured if wants_json else "off")
+            if use.batch is not None and judge.batch is None:
+                raise ConfigError(f"judges: {judge.name!r} takes one item at a time; batch is for judges with blocks")
+            batch = None if judge.batch is None else use.batch or judge.batch
+            pair = Pair(judge, model, sampling, model.structured if wants_json else "off", batch)
             settings = json.dumps(pair.settings, sort_keys=True)
             meaning = (judge.name, model.model, model.revision or "", settings)
             if (other := meanings.setdefault(meaning, model.name)) != model.name:
@@ -120,9 +130,13 @@ def pairs(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], P
     return made
 
 
-def shard_size(rows: int, workers: int) -> int:
-    """Rows per shard, so that every worker gets several and none holds more than 500 trials."""
-    return min(MAX_SHARD_TRIALS, max(MIN_SHARD_TRIALS, math.ceil(rows / (workers * SHARDS_PER_WORKER))))
+def shard_size(rows: int, workers: int, batch: int = 1) -> int:
+    """Rows per shard, so that every worker gets several and none holds more than 500 trials.
+
+    With batches a shard holds several whole ones: their neighbours come from one shard.
+    """
+    size = min(MAX_SHARD_TRIALS, max(MIN_SHARD_TRIALS, math.ceil(rows / (workers * SHARDS_PER_WORKER))))
+    return max(SHARD_BATCHES, round(size / batch)) * batch if batch > 1 else size
 
 
 def make_shards(
@@ -157,13 +171,13 @@ def prompt_bytes(messages: Messages) -> int:
 
 
 def estimate(pair: Pair, trials: int, done: int, mean_prompt_bytes: float) -> Estimate:
-    """What the trials not yet done will cost at most, at one request each."""
-    left = trials - done
-    given = math.ceil(left * mean_prompt_bytes / 4)
-    taken = left * (pair.sampling.max_tokens or 0)
+    """What the trials not yet done will cost at most, at one request each, or one for a whole batch."""
+    requests = requests_of(trials - done, pair.batch)
+    given = math.ceil(requests * mean_prompt_bytes / 4)
+    taken = requests * (pair.sampling.max_tokens or 0)
     price = pair.model.price
     usd = None if price is None else (given * price.input + taken * price.output) / 1e6
-    return Estimate(pair.judge.name, pair.model.name, trials, done, given, taken, usd)
+    return Estimate(pair.judge.name, pair.model.name, trials, done, requests, given, taken, usd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +188,8 @@ class Estimate:
     model: str
     trials: int
     done: int
+    requests: int
+    """To be made, at one for each trial or batch that is left."""
     input_tokens: int
     output_tokens: int
     usd: float | None

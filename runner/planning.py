@@ -8,12 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from judges import Item, Judge
 
 from .config import RunConfig
 from .plan import Estimate, Pair, Shard, estimate, make_shards, prompt_bytes, shard_size
+from .sample import Sample
 from .stage import Staged, input_signature
 
 SAMPLED_PLACES = 20
@@ -23,13 +25,17 @@ UNKNOWN_CLUSTER_WORKERS = 16
 """Workers assumed when shards are sized before the cluster is known."""
 
 
-def plan_signature(config: RunConfig, judges: Sequence[Judge], base: Path, limit: int | None) -> str:
+def plan_signature(
+    config: RunConfig, judges: Sequence[Judge], base: Path, limit: int | None, sample: Sample | None = None
+) -> str:
     """A digest of all that decides which trials there are and where they stand. Equal: the plan is the same."""
     deciding = [
         input_signature(config, base),
         limit,
+        None if sample is None else asdict(sample),
         config.repeats,
         [(judge.name, judge.fingerprint) for judge in judges],
+        [use.batch for use in config.judges],
         [(model.name, model.model, model.revision) for model in config.models],
     ]
     return hashlib.blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=16).hexdigest()
@@ -39,7 +45,8 @@ def planned_shards(config: RunConfig, judges: Sequence[Judge], staged: Staged, l
     """All shards over the staged rows, or over the first `limit` of them."""
     workers = config.workers if config.workers != "auto" else UNKNOWN_CLUSTER_WORKERS
     rows = staged.rows if limit is None else min(limit, staged.rows)
-    return make_shards(config, judges, rows, shard_size(rows, workers), staged.trial_counts)
+    batch = max((use.batch or judge.batch or 1) for use, judge in zip(config.judges, judges, strict=True))
+    return make_shards(config, judges, rows, shard_size(rows, workers, batch), staged.trial_counts)
 
 
 def items_of(staged: Staged, first_row: int, rows: int, judge: Judge) -> Iterator[tuple[int, Item, str]]:
@@ -79,9 +86,21 @@ def estimates(
     made = []
     for (judge, model), pair in pairs.items():
         if judge not in mean:
-            sizes = [prompt_bytes(pair.judge.render(item, name)) for item, name in sampled(staged, pair.judge)]
-            mean[judge] = sum(sizes) / len(sizes) if sizes else 0.0
+            mean[judge] = _mean_prompt_bytes(pair, staged)
         own = [shard for shard in shards if (shard.judge, shard.model) == (judge, model)]
         trials = sum(shard.trials for shard in own)
         made.append(estimate(pair, trials, sum(done.get(shard.id, 0) for shard in own), mean[judge]))
     return made
+
+
+def _mean_prompt_bytes(pair: Pair, staged: Staged) -> float:
+    """Bytes of a request's messages, over items sampled from the whole set."""
+    items = list(sampled(staged, pair.judge))
+    if pair.batch is None:
+        sizes = [prompt_bytes(pair.judge.render(item, template)) for item, template in items]
+    else:
+        sizes = [
+            prompt_bytes(pair.judge.render_batch([item for item, name in items[at : at + pair.batch]], items[at][1]))
+            for at in range(0, len(items), pair.batch)
+        ]
+    return sum(sizes) / len(sizes) if sizes else 0.0

@@ -13,6 +13,7 @@ from .ledger import Ledger
 from .plan import Estimate, Messages, pairs
 from .planning import estimates, items_of, plan_signature, planned_shards, trial_keys
 from .rundir import RunDirectory, manifest_of, refuse_other_meaning
+from .sample import Drawn, Sample
 from .session import load_judges
 from .stage import Staged, stage
 
@@ -33,6 +34,8 @@ class Preview:
     """A run before it is paid for."""
 
     items: int
+    sample: Drawn | None
+    """The items are a sample of those that there are."""
     trials: int
     judged: int
     estimates: list[Estimate]
@@ -48,7 +51,8 @@ class Preview:
 
     def text(self) -> str:
         """As a person reads it."""
-        lines = [f"{self.items:,} items, {self.trials:,} trials, {self.judged:,} already judged"]
+        items = f"{self.items:,} items" if self.sample is None else str(self.sample)
+        lines = [f"{items}, {self.trials:,} trials, {self.judged:,} already judged"]
         for entry in self.estimates:
             name = f"{entry.judge} × {entry.model}"
             cost = "no price given" if entry.usd is None else f"≤ ${entry.usd:,.4f} at one call each"
@@ -66,7 +70,7 @@ class Preview:
         return "\n".join(lines)
 
 
-def preview(config: RunConfig, base: Path, directory: Path, limit: int | None) -> Preview:
+def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, sample: Sample | None = None) -> Preview:
     """Stage the items aside, plan, and see what the directory's ledger has of it."""
     judges = load_judges(config, base)
     known = pairs(config, judges)
@@ -74,12 +78,12 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None) -
     if (manifest := run.manifest()) is not None:
         refuse_other_meaning(directory, manifest["meaning"], manifest_of(config, judges, known)["meaning"])
     with tempfile.TemporaryDirectory(prefix="jurybox-plan-") as aside:
-        staged = stage(config, judges, base, Path(aside) / "items")
+        staged = stage(config, judges, base, Path(aside) / "items", sample)
         shards = planned_shards(config, judges, staged, limit)
         done: dict[int, int] = {}
         if run.ledger.is_file():
             with Ledger(run.ledger, read_only=True) as ledger:
-                if ledger.meta("plan") == plan_signature(config, judges, base, limit):
+                if ledger.meta("plan") == plan_signature(config, judges, base, limit, sample):
                     done = {row.shard.id: row.done for row in ledger.shards()}
                 else:
                     judged = set(ledger.judged_keys())
@@ -98,6 +102,7 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None) -
         ]
         return Preview(
             items=staged.rows,
+            sample=staged.sample,
             trials=sum(shard.trials for shard in shards),
             judged=sum(done.values()),
             estimates=estimates(shards, done, staged, known),

@@ -19,6 +19,18 @@ class Usage:
     reasoning_tokens: float = 0.0
     cost_usd: float = 0.0
 
+    def shared(self, parts: int) -> Usage:
+        """An equal share of it."""
+        if parts == 1:
+            return self
+        return Usage(
+            self.input_tokens / parts,
+            self.cached_tokens / parts,
+            self.output_tokens / parts,
+            self.reasoning_tokens / parts,
+            self.cost_usd / parts,
+        )
+
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.input_tokens + other.input_tokens,
@@ -36,6 +48,8 @@ class History:
     malformed: int = 0
     """Replies that could not be read so far."""
     refused: int = 0
+    depth: int = 0
+    """How often the batch that it is in was halved."""
     parked: int = 0
     """Times its request kept failing until it was put off to the end of the run."""
     attempts: int = 0
@@ -61,13 +75,16 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the driver hands to a worker: trials of one judge, model and repeat."""
+    """What the driver hands to a worker: requests of one judge, model and repeat, each with the trials it carries.
+
+    The trials of one request have been through the same: their histories differ in attempts and usage only.
+    """
 
     id: int
     judge: str
     model: str
     repeat: int
-    trials: tuple[Trial, ...]
+    requests: tuple[tuple[Trial, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +98,8 @@ class TaskReport:
     """Trials neither judged nor waiting: the worker was told to stop, or the endpoint needs the user's action."""
     action_needed: str | None = None
     """The provider's words, where only the user can mend it (401, no quota, unknown model)."""
+    broken: str | None = None
+    """What the code of a judge in Python says, where it could not deal with any reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +112,8 @@ class Attempt:
     model: str
     model_id: str
     stage: str
-    """Which call of the ladder this was: `first`, `rejudge:<k>`, `refused:<k>`, `last`; or `probe`, which asks a
-    harmless question to see whether the endpoint answers, and has no keys."""
+    """Which call of the ladder this was: `first`, `rejudge:<k>`, `refused:<k>`, `bisect:<depth>`, `last`; or `probe`,
+    which asks a harmless question to see whether the endpoint answers, and has no keys."""
     try_: int
     """1 for the first send of this request, 2 after one retry, …"""
     state: str
@@ -135,6 +154,12 @@ class Judgment:
     notes: tuple[str, ...]
     parser_version: str
     structured: str
+    batch_size: int
+    """Trials in the deciding request."""
+    batch_position: int
+    """The trial's place in it, from 1."""
+    bisect_depth: int
+    """How often its batch was halved before."""
     request_id: str | None
     """The attempt whose reply decided; None where no call was made (stage `empty`)."""
     official: bool | None
@@ -148,7 +173,7 @@ class Judgment:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A trial that goes out again: `why` is malformed, refused or parked."""
+    """A trial that goes out again: `why` is malformed, refused, halved or parked."""
 
     shard: int
     position: int
@@ -191,7 +216,7 @@ class Tally:
     failed: int = 0
     poisoned: int = 0
     waiting: int = 0
-    """Waiting to be judged again (malformed or refused)."""
+    """Waiting to be judged again (malformed, refused or halved)."""
     parked: int = 0
     usage: Usage = field(default_factory=Usage)
     requests: int = 0

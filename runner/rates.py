@@ -43,65 +43,24 @@ def rate(hits: int, n: int) -> Rate:
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
-    """A graded score: its mean over the scored trials, and its bounds if every unscored trial were worst or best."""
+class Metric:
+    """A measure of agreement with its 95 % interval."""
 
-    n: int
-    unscored: int
     value: float | None
     low: float | None
     high: float | None
-
-
-def mean(total: float, n: int, unscored: int, worst: float | None, best: float | None) -> Mean:
-    """Mean and bounds; the bounds are None where the scale's ends are not known or nothing is there to average."""
-    everything = n + unscored
-    low = high = None
-    if everything and unscored == 0:
-        low = high = total / n
-    elif everything:
-        low = None if worst is None else (total + unscored * worst) / everything
-        high = None if best is None else (total + unscored * best) / everything
-    return Mean(n, unscored, total / n if n else None, low, high)
+    reason: str | None
+    """Why the value, or where there is one the interval, is None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Judge against human, as a 2x2 table of counts (`judge_human`)."""
+    """One side against the other, as a 2x2 table of counts: judge and human, or the first and the second annotator."""
 
     yes_yes: int
     yes_no: int
     no_yes: int
     no_no: int
-
-    @property
-    def n(self) -> int:
-        """Pairs in all."""
-        return self.yes_yes + self.yes_no + self.no_yes + self.no_no
-
-    @property
-    def accuracy(self) -> Rate:
-        """Share of pairs in which both say the same."""
-        return rate(self.yes_yes + self.no_no, self.n)
-
-    @property
-    def kappa(self) -> float | None:
-        """Cohen's kappa; None where it is undefined (see `undefined`)."""
-        if self.undefined:
-            return None
-        judge_yes, human_yes = self.yes_yes + self.yes_no, self.yes_yes + self.no_yes
-        observed = (self.yes_yes + self.no_no) / self.n
-        chance = (judge_yes * human_yes + (self.n - judge_yes) * (self.n - human_yes)) / (self.n * self.n)
-        return (observed - chance) / (1 - chance)
-
-    @property
-    def undefined(self) -> str | None:
-        """Why kappa cannot be computed, if so: without variation on both sides agreement by chance is certain."""
-        if self.n == 0:
-            return "no item has both a verdict and a label"
-        if self.yes_yes == self.n or self.no_no == self.n:
-            return "judge and humans both gave the same one answer throughout"
-        return None
 
 
 def percentile(buckets: Iterable[tuple[int, int]], share: float) -> float | None:

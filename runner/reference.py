@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .config import Join
 from .errors import ItemError
+from .inputs import Join
 from .mapping import BadRowError, identifier, lookup
 from .rows import Fault, Record
 from .sources import Source

@@ -106,7 +106,10 @@ class RunDirectory:
         if manifest is None:
             raise InputError(f"{self.path}: holds no run (no manifest.json)")
         config = parse_config(manifest["config"], source=str(self.manifest_file))
-        return config, [parse_judge(entry["source"], str(self.manifest_file)) for entry in manifest["judges"].values()]
+        where = str(self.manifest_file)
+        # Code is never carried out from here: to look at a run is not to trust it.
+        judges = manifest["judges"].values()
+        return config, [parse_judge(entry["source"], where, code=entry.get("code", "")) for entry in judges]
 
 
 def manifest_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], Pair]) -> dict[str, Any]:
@@ -116,9 +119,13 @@ def manifest_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple
         "jurybox": jurybox_version(),
         "name": config.name,
         "config": _without_secrets(config),
-        "judges": {judge.name: {"fingerprint": judge.fingerprint, "source": judge.source} for judge in judges},
+        "judges": {judge.name: _judge(judge) for judge in judges},
         "meaning": meaning_of(config, judges, pairs),
     }
+
+
+def _judge(judge: Judge) -> dict[str, str]:
+    return {"fingerprint": judge.fingerprint, "source": judge.source} | ({"code": judge.code} if judge.code else {})
 
 
 def _without_secrets(config: RunConfig) -> dict[str, Any]:
@@ -150,6 +157,8 @@ def meaning_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[
         meaning[f"models.{model.name}.revision"] = model.revision
     for (judge_name, model_name), pair in pairs.items():
         meaning[f"sampling of {judge_name} × {model_name}"] = pair.settings
+        if pair.batch is not None:
+            meaning[f"batch of {judge_name} × {model_name}"] = pair.batch
     return meaning
 
 

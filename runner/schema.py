@@ -24,6 +24,7 @@ ATTEMPT_COLUMNS = (
 OUTCOME_COLUMNS = (
     "state", "reason", "verdict", "scores", "template", "stage", "notes", "parser_version", "structured",
     "request_id", "attempt", "official", "attempts", *USAGE_COLUMNS, "latency_s", "judged_at", "worker", "revision",
+    "batch_size", "batch_position", "bisect_depth",
 )  # fmt: skip
 
 JUDGMENT_COLUMNS = ("shard", "position", "key", *OUTCOME_COLUMNS)
@@ -35,21 +36,30 @@ REPLY_COLUMNS = (
 
 _USAGE = ", ".join(f"{name} REAL NOT NULL" for name in USAGE_COLUMNS)
 
-_OUTCOME = f"""
+_OUTCOME_1 = f"""
     state TEXT NOT NULL, reason TEXT, verdict TEXT, scores TEXT, template TEXT NOT NULL, stage TEXT,
     notes TEXT NOT NULL, parser_version TEXT NOT NULL, structured TEXT NOT NULL, request_id TEXT, attempt INTEGER,
     official INTEGER, attempts INTEGER NOT NULL, {_USAGE}, latency_s REAL, judged_at REAL NOT NULL,
     worker TEXT NOT NULL, revision INTEGER NOT NULL DEFAULT 1
 """
 
+_BATCH = tuple(
+    f"{name} INTEGER NOT NULL DEFAULT {default}"
+    for name, default in (("batch_size", 1), ("batch_position", 1), ("bisect_depth", 0))
+)
+_OUTCOME = ", ".join((_OUTCOME_1, *_BATCH))
+
+
 # Clustered by (shard, position): shards are worked off a few at a time, so the database's own uniqueness touches the
 # same warm pages whatever the ledger's size. A random 16-byte key would cost a cold page per row on a large ledger.
-_JUDGMENTS = f"""
-    CREATE TABLE judgments (
-        shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB NOT NULL, {_OUTCOME},
-        PRIMARY KEY (shard, position)
-    ) WITHOUT ROWID
-"""
+def _judgments(outcome: str) -> str:
+    return f"""
+        CREATE TABLE judgments (
+            shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB NOT NULL, {outcome},
+            PRIMARY KEY (shard, position)
+        ) WITHOUT ROWID
+    """
+
 
 _VERSION_1 = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -71,7 +81,7 @@ _VERSION_1 = (
         worker TEXT NOT NULL
     )
     """,
-    _JUDGMENTS,
+    _judgments(_OUTCOME_1),
     """
     CREATE TABLE pending (
         shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB NOT NULL, judge TEXT NOT NULL,
@@ -88,13 +98,17 @@ _VERSION_1 = (
     # asks for again is taken back from here and not bought again.
     f"""
     CREATE TABLE retired (
-        shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB PRIMARY KEY, {_OUTCOME},
+        shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB PRIMARY KEY, {_OUTCOME_1},
         judge TEXT NOT NULL, model TEXT NOT NULL, repeat INTEGER NOT NULL, retired_at REAL NOT NULL
     ) WITHOUT ROWID
     """,
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1,)
+_VERSION_2 = tuple(
+    f"ALTER TABLE {table} ADD COLUMN {column}" for table in ("judgments", "retired") for column in _BATCH
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
 """MIGRATIONS[n] brings a ledger of version n to version n + 1. A released one never changes."""
 
 VERSION = len(MIGRATIONS)
@@ -180,7 +194,7 @@ MOVE_JUDGMENTS = (
         FROM had h CROSS JOIN wanted w ON w.key = h.key
     """,
     "ALTER TABLE judgments RENAME TO judgments_before",
-    _JUDGMENTS,
+    _judgments(_OUTCOME),
     f"""
     INSERT INTO judgments (shard, position, key, {_OUTCOMES})
         SELECT m.shard, m.position, m.key, {_B_OUTCOMES}
@@ -247,6 +261,7 @@ def judgment_row(judgment: Judgment, attempt: int | None) -> tuple[Any, ...]:
         judgment.scores, judgment.template, judgment.stage, json.dumps(judgment.notes), judgment.parser_version,
         judgment.structured, judgment.request_id, attempt, judgment.official, judgment.attempts,
         *usage_row(judgment.usage), judgment.latency_s, judgment.judged_at, judgment.worker, 1,
+        judgment.batch_size, judgment.batch_position, judgment.bisect_depth,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,9 @@ from .planning import estimates, plan_signature, planned_shards, trial_keys
 from .report import Report, build
 from .results import publish
 from .rundir import RunDirectory, manifest_of, refuse_other_meaning
+from .sample import Sample
 from .stage import Staged, load_staged, stage
+from .stopping import Switch
 
 # What asks an endpoint is imported where it is needed: a second of start-up that a run with nothing to do does not pay.
 if TYPE_CHECKING:
@@ -73,13 +75,24 @@ class Plan:
 class Session:
     """A run directory held by this process. Use as a context manager; `prepare`, then `judge`, then `finish`."""
 
-    def __init__(self, config: RunConfig, base: Path, directory: Path, *, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        base: Path,
+        directory: Path,
+        *,
+        limit: int | None = None,
+        sample: Sample | None = None,
+        judges: Sequence[Judge] | None = None,
+    ) -> None:
+        """`judges`: those of `config.judges`, in its order, where they are loaded already."""
         self.config = config
-        self.judges = load_judges(config, base)
+        self.judges = load_judges(config, base) if judges is None else list(judges)
         self.pairs = pairs(config, self.judges)
         self.run = RunDirectory(directory)
         self._base = base
         self._limit = limit
+        self._sample = sample
         self._stack = ExitStack()
         self.staged: Staged | None = None
 
@@ -99,19 +112,19 @@ class Session:
         fresh = manifest_of(self.config, self.judges, self.pairs)
         if manifest is not None:
             refuse_other_meaning(self.run.path, manifest["meaning"], fresh["meaning"])
-        signature = plan_signature(self.config, self.judges, self._base, self._limit)
+        signature = plan_signature(self.config, self.judges, self._base, self._limit, self._sample)
         with Ledger(self.run.ledger) as ledger:
             carried = None
             if ledger.meta("plan") != signature or not self.run.items.is_dir():
                 # An empty mark says "half made": whatever stops us now, the next session plans anew.
                 ledger.set_meta("plan", "")
-                self.staged = stage(self.config, self.judges, self._base, self.run.items)
+                self.staged = stage(self.config, self.judges, self._base, self.run.items, self._sample)
                 carried = self._plan_anew(ledger, self.staged)
-                self.run.write_manifest(fresh)
+                self.run.write_manifest(fresh | _inputs(self.staged))
                 ledger.set_meta("plan", signature)
             else:
                 self.staged = load_staged(self.run.items)
-                self.run.write_manifest(fresh)
+                self.run.write_manifest(fresh | _inputs(self.staged))
             return self._plan(ledger, self.staged, carried)
 
     def _plan_anew(self, ledger: Ledger, staged: Staged) -> int | None:
@@ -137,8 +150,9 @@ class Session:
         *,
         make_pool: Callable[[], Pool],
         watch: Watch = lambda snapshot, throttled: None,
+        switch: Switch | None = None,
     ) -> None:
-        """Judge what the plan leaves to do; raises why it stopped before the end."""
+        """Judge what the plan leaves to do; raises why it stopped before the end. `switch` stops it from elsewhere."""
         from .driver import Driver
 
         assert self.staged is not None
@@ -149,8 +163,10 @@ class Session:
         async def judging() -> None:
             pool = make_pool()
             try:
-                driver = Driver(self.config, plan.shards, plan.done, staged, pool, spent_usd=spent, watch=watch)
-                with _signals(driver.stop):
+                driver = Driver(
+                    self.config, plan.shards, plan.done, self.pairs, staged, pool, spent_usd=spent, watch=watch
+                )
+                with _signals(driver.stop), (switch or Switch()).connected(driver.stop):
                     await driver.run()
             finally:
                 await pool.close()
@@ -177,6 +193,11 @@ class Session:
                 f"{self.run.path}: the results could not be written ({error.strerror}); every judgment is safe in "
                 "run.db, and the same command writes them"
             ) from None
+
+
+def _inputs(staged: Staged) -> dict[str, Any]:
+    """What was read, for the manifest: files with size and time or ETag, a dataset with its commit."""
+    return {"inputs": staged.signature["files"]}
 
 
 class _signals:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -18,11 +19,14 @@ from judges import Condition, Item, Judge
 from .config import Items, RunConfig
 from .errors import ConfigError, ItemError
 from .identities import Findings, Identities, Place
-from .mapping import BadRowError, FieldMap
+from .intake import Intake
+from .labels import check_labels
+from .mapping import BadRowError
 from .reference import Reference
 from .rejects import SHOWN, Rejects
 from .rows import Fault
-from .sources import Source, input_signature, item_sources, reference_sources
+from .sample import Draw, Drawn, Sample
+from .sources import Source, input_signature, item_sources, reference_sources, signature_of
 from .staged import (
     Staged,
     Summary,
@@ -31,7 +35,7 @@ from .staged import (
     save_summary,
     switch,
 )
-from .stagedfiles import StagedWriter, replace_rows, written_ids, written_rows
+from .stagedfiles import StagedWriter, replace_rows, written_columns, written_ids, written_rows
 
 __all__ = ["Staged", "input_signature", "load_staged", "stage"]
 
@@ -39,18 +43,24 @@ _ROW_OVERHEAD = 200
 _IDENTITIES = "identities"
 
 
-def stage(config: RunConfig, judges: Sequence[Judge], base: Path, directory: Path) -> Staged:
-    """Stage the items of a config into `directory`; a crash or an error leaves what stood there as it was."""
+def stage(
+    config: RunConfig, judges: Sequence[Judge], base: Path, directory: Path, sample: Sample | None = None
+) -> Staged:
+    """Stage the items of a config, or a sample of them, into `directory`.
+
+    A crash or an error leaves what stood there as it was.
+    """
     items = config.items
     if items.empty_response == "wrong" and (graded := [judge.name for judge in judges if not judge.binary]):
         raise ConfigError(f"items.empty_response: wrong is for binary judges only; {graded[0]!r} is not")
+    check_labels(items.labels, judges)
+    sources, references = item_sources(items, base), reference_sources(items, base)
     # Taken before the files are read: a file that changes meanwhile is then seen as changed by the next run.
-    signature = input_signature(config, base)
-    sources = item_sources(items, base)
-    reference = None if items.join is None else Reference(items.join, reference_sources(items, base))
+    signature = signature_of(items, [*sources, *references])
+    reference = None if items.join is None else Reference(items.join, references)
     fresh = new_directory(directory)
     try:
-        save_summary(fresh, _Pass(items, judges, sources, reference, fresh).run(signature))
+        save_summary(fresh, _Pass(items, judges, sources, reference, fresh, sample).run(signature))
         switch(fresh, directory)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -89,13 +99,14 @@ class _Pass:
         sources: Sequence[Source],
         reference: Reference | None,
         directory: Path,
+        sample: Sample | None,
     ) -> None:
         self._items = items
         self._judges = judges
         self._sources = sources
-        self._reference = reference
         self._directory = directory
-        self._fields = FieldMap(items)
+        self._intake = Intake(items, judges, reference)
+        self._sample = sample
         self._counts = _Counts(judges)
         self._rejects = Rejects(directory, items.on_bad)
         self._identities = Identities(directory / _IDENTITIES, reference, items.systems or ())
@@ -114,11 +125,14 @@ class _Pass:
                 raise ItemError(self._conflicts(found))
             if found.dropped:
                 writer = self._without_dropped(found)
+            drawn = None
+            if self._sample is not None and writer.rows:
+                writer, drawn = self._sampled(self._sample, writer.rows)
         if writer.rows == 0:
             rejected = f": all {self._rejects.count} rows were rejected\n{self._rejects.listing()}"
             names = ", ".join(source.name for source in self._sources)
             raise ItemError(f"{names}: no item is left" + (rejected if self._rejects.count else ""))
-        self._fields.check_columns()
+        self._intake.fields.check_columns()
         if self._items.join is not None and self._items.join.expect == "all":
             self._identities.check_answered()
         summary = Summary(
@@ -130,6 +144,7 @@ class _Pass:
             empty=self._counts.empty,
             judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
             files=writer.files,
+            sample=drawn,
         )
         shutil.rmtree(self._directory / _IDENTITIES)
         return summary
@@ -139,13 +154,9 @@ class _Pass:
 
     def _row(self, row: dict[str, Any] | Fault, source: Source, place: Place, writer: StagedWriter) -> None:
         try:
-            if isinstance(row, Fault):
-                raise BadRowError(row.text)
-            match = None if self._reference is None else self._reference.match(row)
-            mapped = self._fields.item(row, None if match is None else match.columns, source.system)
-            templates = [self._template(judge, mapped.item) for judge in self._judges]
+            mapped, match, templates = self._intake.take(row, source.system)
         except BadRowError as error:
-            known = self._fields.known_id(row.record if isinstance(row, Fault) else row)
+            known = self._intake.fields.known_id(row.record if isinstance(row, Fault) else row)
             self._rejects.add(source.name, place.line, known, str(error))
             return
         item = mapped.item
@@ -153,19 +164,6 @@ class _Pass:
         self._counts.add(item, templates)
         values = (item.id, item.question_id, item.system, item.group, mapped.fields, mapped.labels, *templates)
         writer.add(values, len(mapped.fields) + _ROW_OVERHEAD)
-
-    def _template(self, judge: Judge, item: Item) -> str | None:
-        if self._items.empty_response == "error" and item.response_is_empty:
-            raise BadRowError("the response is empty (items.empty_response: error)")
-        template = judge.route(item)
-        if template is None:
-            if judge.on_unrouted == "error":
-                raise BadRowError(f"no route of judge {judge.name!r} matches (group {item.group!r})")
-            return None
-        if missing := judge.missing(item, template):
-            names = ", ".join(f"{name!r} (column {self._fields.column(name)!r})" for name in missing)
-            raise BadRowError(f"judge {judge.name!r}, template {template!r}: the row lacks {names}, absent or null")
-        return template
 
     def _conflicts(self, found: Findings) -> str:
         """Each contradiction once, told at the later place."""
@@ -182,7 +180,7 @@ class _Pass:
         )
 
     def _way_out(self) -> str:
-        if self._fields.digests:
+        if self._intake.fields.digests:
             return (
                 "The rows have no id, so they are known by the fields that the config names; "
                 "name the column that tells them apart under items.fields"
@@ -212,6 +210,21 @@ class _Pass:
                     self._rejects.add(name, place.line, item.id, self._same_as(other))
         replace_rows(self._directory, kept)
         return writer
+
+    def _sampled(self, sample: Sample, rows: int) -> tuple[StagedWriter, Drawn]:
+        """Write the rows anew with those of the sample alone."""
+        sizes = Counter(group for group, _ in written_columns(self._directory, ["group", "question_id"]))
+        draw = Draw(sample, sizes, written_columns(self._directory, ["group", "question_id"]))
+        kept = self._directory / "kept"
+        kept.mkdir(mode=0o700)
+        with closing(self._writer(kept)) as writer:
+            for _, values in written_rows(self._directory):
+                if (values[3], values[1]) in draw:
+                    writer.add(values, len(values[4]) + _ROW_OVERHEAD)
+                else:
+                    self._counts.add(_item(values), values[6:], times=-1)
+        replace_rows(self._directory, kept)
+        return writer, Drawn(writer.rows, rows, sample.items, sample.seed)
 
 
 def _item(values: tuple[Any, ...]) -> Item:

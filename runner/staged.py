@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import ItemError
+from .sample import Drawn
 from .stagedfiles import RowGroups, open_private, sync
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Summary:
     """Judge → `trials`, `unrouted`, `cautions` (text → items), `fingerprint`."""
     files: list[int] = field(default_factory=list)
     """Rows of each Parquet file."""
+    sample: Drawn | None = None
+    """The rows are a sample of those that there were."""
 
 
 class Staged:
@@ -57,6 +60,7 @@ class Staged:
         self.coverage = summary.coverage
         self.empty = summary.empty
         self.judges = summary.judges
+        self.sample = summary.sample
         self._files = RowGroups(directory, summary.files)
 
     def frame(self, first_row: int, rows: int, columns: list[str] | None = None) -> polars.DataFrame:
@@ -96,6 +100,7 @@ def load_staged(directory: Path) -> Staged:
         raise ItemError(f"{directory}: was staged by another version of jurybox")
     known = {name: value for name, value in data.items() if name != "version"}
     known["coverage"] = {system: (answered, total) for system, (answered, total) in data["coverage"].items()}
+    known["sample"] = None if data.get("sample") is None else Drawn(**data["sample"])
     return Staged(directory, Summary(**known))
 
 

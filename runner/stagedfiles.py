@@ -155,6 +155,14 @@ def written_rows(directory: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
                     yield row, tuple(values)
 
 
+def written_columns(directory: Path, columns: list[str]) -> Iterator[tuple[Any, ...]]:
+    """A few columns of every row of a directory, in the order of `columns`."""
+    for path in _paths(directory):
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=GROUP_ROWS, columns=columns, use_threads=False):
+                yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+
+
 def written_ids(directory: Path, rows: Sequence[int]) -> list[str]:
     """The ids of a few rows."""
     lengths = [pyarrow.parquet.read_metadata(path).num_rows for path in _paths(directory)]

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from .rows import BOM, CHUNK, DAMAGE, MAX_RECORD_BYTES, REST_LOST, Fault, Row, UnfitError, damaged, not_utf8
+from .rows import BOM, CHUNK, DAMAGE, MAX_RECORD_BYTES, REST_LOST, Fault, Record, Row, UnfitError, damaged, not_utf8
 
 
 def csv_rows(file: io.BufferedReader[Any]) -> Iterator[Row]:
@@ -83,24 +83,31 @@ class _TextLines:
             return raw.decode("utf-8", "surrogateescape")
 
 
-def parquet_rows(path: Path) -> Iterator[Row]:
+def parquet_rows(file: Path | io.BufferedReader[Any]) -> Iterator[Row]:
     """Rows of a Parquet file; dates and times become ISO text, exact decimals their digits."""
     number = 0
     try:
-        with pyarrow.parquet.ParquetFile(path, buffer_size=CHUNK, pre_buffer=False) as file:
-            names = file.schema_arrow.names
+        with pyarrow.parquet.ParquetFile(file, buffer_size=CHUNK, pre_buffer=False) as table:
+            names = table.schema_arrow.names
             if len(set(names)) != len(names):
                 yield 1, Fault(f"the file names a column twice; {REST_LOST}")
                 return
-            for batch in file.iter_batches(batch_size=512):
-                for record in batch.to_pylist():
+            for batch in table.iter_batches(batch_size=512):
+                for row in arrow_rows(batch):
                     number += 1
-                    try:
-                        yield number, {name: _plain(value) for name, value in record.items()}
-                    except UnfitError as error:
-                        yield number, Fault(str(error), record)
+                    yield number, row
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         yield number + 1, Fault(f"damaged Parquet file: {' '.join(str(error).split())}; {REST_LOST}")
+
+
+def arrow_rows(batch: Any) -> Iterator[Record | Fault]:
+    """The rows of a record batch or table of Arrow, with values that JSON can hold."""
+    for record in batch.to_pylist():
+        try:
+            row: Record | Fault = {name: _plain(value) for name, value in record.items()}
+        except UnfitError as error:
+            row = Fault(str(error), record)
+        yield row
 
 
 def _plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
-from judges import Failed, Judge, Malformed, Outcome, Provenance, Refused, Reply, Scored
+from judges import Failed, Judge, Outcome, Provenance, Scored
 
 from . import policy
 from .account import Account
@@ -21,13 +21,16 @@ from .asked import Asked, ask
 from .client import Client, EndpointError, check_key
 from .completion import Completion
 from .config import Model, RunConfig
+from .ladder import again
 from .limiter import Limiter, Stopped
 from .outbox import Outbox, Send
 from .plan import pairs
-from .protocol import Attempt, History, News, Task, TaskReport, Tick, Trial
+from .protocol import Attempt, News, Task, TaskReport, Tick, Trial
 
 DOWN_TRIES = 3
 """Sends of one trial while its endpoint is down, before it makes room for others."""
+CODE_ERRORS = 3
+"""Replies that a judge's code may fail on before it deals with one."""
 DOWN_PAUSE_S = 5.0
 ANSWERED_S = 5.0
 """An endpoint that gave a good reply so lately answers."""
@@ -46,6 +49,9 @@ class Worker:
         self._accounts: dict[str, Account] = {}
         self._worked: set[tuple[str, str]] = set()
         """Judge and model of which some request was answered."""
+        self._read_by: dict[str, int] = {}
+        """Judge in Python → replies that its code could not deal with before it dealt with one; −1 from then on."""
+        self._broken: str | None = None
         self._stopping = False
         # Jitter must differ between workers; it decides no outcome.
         self._random = random.Random()
@@ -60,12 +66,12 @@ class Worker:
         account = self._account(model)
         ends: list[str] = []
 
-        async def judge(trial: Trial) -> None:
-            ends.append(await self._judge(task, trial, model, account))
+        async def judge(trials: tuple[Trial, ...]) -> None:
+            ends.extend([await self._judge(task, trials, model, account)] * len(trials))
 
         async with asyncio.TaskGroup() as group:
-            for trial in task.trials:
-                group.create_task(judge(trial))
+            for trials in task.requests:
+                group.create_task(judge(trials))
         await self._outbox.drain()
         return TaskReport(
             task=task.id,
@@ -73,6 +79,7 @@ class Worker:
             waiting=ends.count("waiting"),
             left=ends.count("left"),
             action_needed=account.action_needed,
+            broken=self._broken,
         )
 
     async def tick(self, tick: Tick) -> News:
@@ -105,26 +112,26 @@ class Worker:
             self._clients[model.name] = Client(model)
         return self._clients[model.name]
 
-    async def _judge(self, task: Task, trial: Trial, model: Model, account: Account) -> str:
-        asked = ask(task, trial, self._pairs[task.judge, task.model], self.name)
-        if self._config.items.empty_response == "wrong" and asked.item.response_is_empty:
+    async def _judge(self, task: Task, trials: tuple[Trial, ...], model: Model, account: Account) -> str:
+        asked = ask(task, trials, self._pairs[task.judge, task.model], self.name)
+        # Only binary judges may be told so, and those take one item at a time.
+        if self._config.items.empty_response == "wrong" and asked.items[0].response_is_empty:
             verdict = Scored(asked.pair.judge.wrong(), Provenance("empty"))
-            await self._outbox.record(judgment=asked.judgment(verdict, trial.history, None, called=False))
+            await self._outbox.record(judgments=asked.judgments([verdict], None, called=False))
             return "judged"
         return await self._ask(asked, self._client(model), account)
 
     async def _ask(self, asked: Asked, client: Client, account: Account) -> str:
         """Send the request until it is answered or given up: the only loop of retries in the program."""
-        history = asked.trial.history
         tries = throttles = 0
         loop = asyncio.get_running_loop()
         sent_at, sent_s = 0.0, 0.0
         while True:
-            if account.action_needed:
+            if account.action_needed or self._broken:
                 return "left"
             try:
                 async with account.limiter.slot(asked.tokens, asked.usd) as slot:
-                    if account.action_needed:
+                    if account.action_needed or self._broken:
                         return "left"
                     sent_at, sent_s = time.time(), loop.time()
                     completion = await client.complete(asked.body)
@@ -133,14 +140,14 @@ class Worker:
                 return "left"
             except EndpointError as error:
                 account.saw_error(error)
-                history = replace(history, attempts=history.attempts + 1)
+                asked = asked.with_attempt()
                 attempt = asked.failed(tries + throttles + 1, sent_at, error)
                 down = account.is_down and not await self._answers(asked, client, account)
                 decision = policy.decide(
                     error.kind,
                     tries=tries,
                     # A trial that was put off to the end is tried once more.
-                    attempts_allowed=1 if history.parked else self._config.retry.attempts,
+                    attempts_allowed=1 if asked.history.parked else self._config.retry.attempts,
                     throttles=throttles,
                     retry_after_s=error.retry_after_s,
                     jitter=self._random.random(),
@@ -150,7 +157,7 @@ class Worker:
                     case policy.Retry(delay_s, counts):
                         if down and error.status is not None and throttles >= DOWN_TRIES:
                             # Held on to, it would keep trials from being asked that may fare better.
-                            return await self._put_off(asked, attempt, history, account)
+                            return await self._put_off(asked, attempt, account, last_try=False)
                         await self._outbox.note(attempt)
                         tries += counts
                         throttles += not counts
@@ -162,10 +169,10 @@ class Worker:
                         account.action_needed = f"{asked.pair.model.name}: {error.message}"
                         account.close()
                         return "left"
-                    case policy.Park() if history.parked and await self._answers(asked, client, account):
-                        return await self._end(asked, Failed("exhausted", error.message), attempt, history, None)
+                    case policy.Park() if asked.history.parked and await self._answers(asked, client, account):
+                        return await self._end(asked, [Failed("exhausted", error.message)], attempt, None)
                     case policy.Park():
-                        return await self._put_off(asked, attempt, replace(history, parked=1), account)
+                        return await self._put_off(asked, attempt, account, last_try=True)
                     case policy.Fail(kind):
                         if not await self._is_sound(asked, client, account):
                             await self._outbox.note(attempt)
@@ -173,14 +180,14 @@ class Worker:
                             account.action_needed = f"{which}: {error.message}"
                             account.close()
                             return "left"
-                        return await self._end(asked, Failed(kind, error.message), attempt, history, None)
+                        return await self._end(asked, [Failed(kind, error.message)], attempt, None)
             else:
                 self._saw_success(asked, account)
-                return await self._read(asked, completion, tries + throttles + 1, sent_at, history)
+                return await self._read(asked, completion, tries + throttles + 1, sent_at)
 
-    async def _put_off(self, asked: Asked, attempt: Attempt, history: History, account: Account) -> str:
+    async def _put_off(self, asked: Asked, attempt: Attempt, account: Account, last_try: bool) -> str:
         """Back into the ledger until the end of the run. Nothing is hurried where the endpoint itself is in trouble."""
-        await self._outbox.record(attempt, waiting=asked.waiting("parked", history))
+        await self._outbox.record(attempt, waiting=asked.parked(last_try))
         if asyncio.get_running_loop().time() < account.probe_at:
             await _wait(account, DOWN_PAUSE_S)
         return "waiting"
@@ -244,36 +251,44 @@ class Worker:
         account.saw_success()
         self._worked.add((asked.task.judge, asked.task.model))
 
-    async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float, history: History) -> str:
-        """Read the reply: an outcome, or the trial goes back to the ledger to be judged afresh."""
-        judge = asked.pair.judge
-        reading = judge.read(
-            Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning),
-        )
-        official = history.official if history.official is not None else judge.official(completion.text or "")
-        history = replace(
-            history,
-            attempts=history.attempts + 1,
-            usage=history.usage + completion.usage,
-            official=official,
-        )
+    async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float) -> str:
+        """Read the reply: outcomes, or the trials go back to the ledger to be judged afresh."""
+        outcomes = asked.outcomes(completion)
         attempt = asked.answered(try_, sent_at, completion)
-        retry = self._config.retry
-        if isinstance(reading, Malformed) and history.malformed < retry.rejudge:
-            again = replace(history, malformed=history.malformed + 1)
-            await self._outbox.record(attempt, waiting=asked.waiting("malformed", again))
-            return "waiting"
-        # A content filter would stop the same text again: it is not bought twice.
-        if isinstance(reading, Refused) and reading.by != "content_filter" and history.refused < retry.refused:
-            again = replace(history, refused=history.refused + 1)
-            await self._outbox.record(attempt, waiting=asked.waiting("refused", again))
-            return "waiting"
-        return await self._end(asked, reading, attempt, history, completion.latency_s)
+        asked = asked.with_attempt(completion)
+        match outcomes:
+            case [Failed(kind, detail), *_]:
+                attempt = replace(attempt, error=f"{kind}: {detail}")
+                if self._is_at_fault(asked, detail):
+                    await self._outbox.record(attempt, waiting=asked.parked(last_try=True))
+                    return "waiting"
+            case _:
+                self._read_by[asked.task.judge] = -1
+        return await self._end(asked, outcomes, attempt, completion.latency_s)
 
-    async def _end(
-        self, asked: Asked, outcome: Outcome, attempt: Attempt, history: History, latency_s: float | None
-    ) -> str:
-        await self._outbox.record(attempt, judgment=asked.judgment(outcome, history, latency_s))
+    def _is_at_fault(self, asked: Asked, error: str) -> bool:
+        """Whether a judge's own code is to blame for an error in it rather than the reply: it never dealt with one yet.
+
+        Then the trial is put off to the end, and after a few such replies the run stops: no more is paid for it.
+        """
+        judge = asked.task.judge
+        failed = self._read_by.get(judge, 0) + 1
+        if failed == 0 or asked.history.parked:
+            return False
+        self._read_by[judge] = failed
+        if failed == CODE_ERRORS:
+            self._broken = f"judge {judge!r}: its code could deal with none of {failed} replies; the last: {error}"
+        return True
+
+    async def _end(self, asked: Asked, outcomes: Sequence[Outcome], attempt: Attempt, latency_s: float | None) -> str:
+        """Record what the last attempt said; where that is no score, the ladder may send the trials out again."""
+        without_score = next((outcome for outcome in outcomes if not isinstance(outcome, Scored)), None)
+        if without_score is not None:
+            step = again(without_score, asked.history, self._config.retry, asked.batched)
+            if step is not None:
+                await self._outbox.record(attempt, waiting=asked.again(step))
+                return "waiting"
+        await self._outbox.record(attempt, judgments=asked.judgments(outcomes, latency_s))
         return "judged"
 
 

@@ -54,7 +54,7 @@ def batches(size: int, reply: str) -> Iterator[Batch]:
                     tuple(
                         Judgment(
                             *place, key, "scored", None, '{"correct": true}', '{"correct": 1.0}', "base", "strict", (),
-                            "1", "off", key.hex(), True, 1, usage, 0.8, 1.7e9, f"w{sender}",
+                            "1", "off", 1, 1, 0, key.hex(), True, 1, usage, 0.8, 1.7e9, f"w{sender}",
                         )
                         for place, key in zip(places, keys, strict=True)
                     ),

@@ -39,6 +39,7 @@ def _no_way_out() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", guarded)
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("HF_HUB_OFFLINE", "1")
         for name in list(os.environ):
             if name.endswith(("_API_KEY", "_API_TOKEN")) or name in ("RAY_ADDRESS", "JURYBOX_LOG"):
                 patch.delenv(name)

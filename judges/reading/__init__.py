@@ -14,11 +14,16 @@ from pydantic import Field
 
 from judges.outcome import Malformed, Reading, Reason, Refused, Reply, Scored
 
-from .clean import after_reasoning, narrow, refuses
+from .choice import ChoiceReads
+from .clean import after_reasoning, narrow, opens_like_a_refusal, refuses
 from .objects import ObjectReads
+from .scores import ScoresReads
 from .yesno import YesnoReads
 
-Reads = Annotated[YesnoReads | ObjectReads, Field(discriminator="kind")]
+__all__ = ["AnyReads", "ChoiceReads", "ObjectReads", "Reads", "ScoresReads", "YesnoReads", "read"]
+
+AnyReads = YesnoReads | ObjectReads | ScoresReads | ChoiceReads
+Reads = Annotated[AnyReads, Field(discriminator="kind")]
 
 _FILTERED = frozenset({"content_filter", "safety", "recitation", "prohibited_content", "blocklist"})
 _CUT = frozenset(
@@ -29,7 +34,7 @@ _LONGEST = 200_000
 """A longer answer is read by the strict grammar only."""
 
 
-def read(reads: YesnoReads | ObjectReads, reply: Reply) -> Reading:
+def read(reads: AnyReads, reply: Reply) -> Reading:
     """What the reply says, or why it says nothing. Never a guess."""
     finish = (reply.finish_reason or "").lower()
     if finish in _FILTERED:
@@ -56,6 +61,8 @@ def read(reads: YesnoReads | ObjectReads, reply: Reply) -> Reading:
         return Malformed(Reason.EMPTY)
     notes = () if answer == text else ("reasoning_cut",)
     reading: Reading = reads.strict(answer) or reads.tolerant(narrowed)
+    if isinstance(reading, Malformed) and reading.reason == Reason.NO_VERDICT and opens_like_a_refusal(answer):
+        return Malformed(Reason.REFUSAL_LIKE, _shown(answer))
     if notes and isinstance(reading, Scored):
         return replace(reading, provenance=replace(reading.provenance, notes=(*reading.provenance.notes, *notes)))
     return reading

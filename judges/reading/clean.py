@@ -38,6 +38,8 @@ _QUOTATION = re.compile(r'"(?:[^"\\]|\\.)*+"|“[^”]*+”|(?<!\w)[\'‘][^\n]{
 _REFUSAL_LENGTH = 1000
 """A refusal is short; in a long evaluation the same words are about the item."""
 
+_OPENING = 300
+
 _INTRODUCES = re.compile(
     r"\b(?:evaluation|verdict|judge?ment|assessment|decision|conclusion|answer|grade|rating|result|json|output)\b", re.I
 )
@@ -54,6 +56,16 @@ _REPORTS = re.compile(
     r"|inject\w*|tries|tried|attempt\w*|provided|embedded|own|would|should|if|or|was|were|not|never|opposite)\b|n['’]t\b",
     re.I,
 )
+# Of these, what says that somebody else's words follow, however far ahead of a verdict it stands.
+_QUOTES_ANOTHER = re.compile(
+    r"\b(?:example|format|schema|template|say|says|said|saying|claims?|claimed|states?|stated|instruct\w*|tells?|told|asks?"
+    r"|asked|demands?|writes?|wrote|written|reads|contains?|includes?|included|ends?|begins?|quot\w*|inject\w*|embedded)\b",
+    re.I,
+)
+_SPEECH = re.compile(
+    r"\b(?:say|says|said|claims?|claimed|instruct\w*|tells?|told|asks?|asked|demands?|writes?|wrote|reads|quot\w*|inject\w*)\b",
+    re.I,
+)
 _INSTRUCTS = re.compile(
     r"\b(?:instruct\w*|inject\w*|demands?|ignore|disregard|follows|following|below|example|quot\w*|told\s+to|tells\s+me)\b",
     re.I,
@@ -65,8 +77,25 @@ _RETRACTS = re.compile(
     r"|previous\w*|kidding|joking)\b",
     re.I,
 )
+# Of these, what a judge says of itself; the rest may be about the text that it judges.
+_WITHDRAWS = re.compile(
+    r"\b(?:wait|hmm+|second\s+thoughts?|correction|scratch\s+that|reconsider\w*|i\s+(?:apologi[sz]e|retract|meant|was\s+wrong)"
+    r"|(?:my|i\s+made\s+a)\s+mistake|ignore|disregard|follow\s+(?:that|this|it)|should\s+(?:be|have\s+been)\s+[0-9]"
+    r"|(?:revised?|change|corrected|updated)\s+(?:it|that|my|the|scores?|ratings?)|is\s+what|the\s+above|inject\w*"
+    r"|on\s+reflection|initial\s+(?:scores?|ratings?)|kidding|joking)\b",
+    re.I,
+)
+_NOUN_INSTRUCTION = re.compile(
+    r"\b(?:follow(?:s|ed|ing)\s+)?(?:the|this|an?|given|original|user['’]s)\s+instructions?\b", re.I
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=\S)")
 _MARKDOWN = re.compile(r"[*_`#]+")
 _FENCE = re.compile(r"```[A-Za-z0-9_+-]{0,20}")
+# A language is one of few: a label behind the marks (```A) is no language.
+_FENCE_LINE = re.compile(
+    r"^[ \t]{0,8}```(?:json|jsonc|text|txt|plaintext|plain|python|markdown|md|yaml|csv|output|none)?[ \t]*(?:\n|\Z)",
+    re.I | re.M,
+)
 _PAIRS = {"[": "]", "(": ")", "{": "}", "*": "*", "_": "_", "`": "`"}
 _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "「": "」"}
 _PEEL_LENGTH = 120
@@ -103,6 +132,16 @@ def refuses(text: str) -> bool:
     return _REFUSAL.search(unquoted if re.search(r"\w", unquoted) else text) is not None
 
 
+def opens_like_a_refusal(text: str) -> bool:
+    """Whether a reply of any length opens with the words of a refusal."""
+    return _REFUSAL.search(_QUOTATION.sub(" ", text[:_OPENING])) is not None
+
+
+def folded(text: str) -> str:
+    """A name or label without the differences that do not count: case, blanks, invisible marks, underscores."""
+    return " ".join(narrow(text).replace("_", " ").split()).casefold()
+
+
 def plain(text: str) -> str:
     """The text without markdown's emphasis, code and heading marks."""
     return _MARKDOWN.sub("", text).strip()
@@ -111,6 +150,11 @@ def plain(text: str) -> str:
 def without_fences(text: str) -> str:
     """The text with the marks of code fences turned into line ends."""
     return _FENCE.sub("\n", text)
+
+
+def unfenced(text: str) -> str:
+    """The text without the lines that open or close a code fence; what else stands on such a line is kept."""
+    return _FENCE_LINE.sub("", text)
 
 
 def peel(text: str, quotes: bool) -> str:
@@ -145,9 +189,12 @@ def introduced(before: str, lax: bool = False) -> bool:
     lines = [line for line in map(plain, before.splitlines()) if line]
     if not lines:
         return True
-    if any(line.endswith((":", "：")) and _REPORTS.search(line) for line in lines):
+    reports = _QUOTES_ANOTHER if lax else _REPORTS
+    if any(line.endswith((":", "：")) and reports.search(line) for line in lines[:-1]):
         return False
     last = lines[-1]
+    if last.endswith((":", "：")) and _REPORTS.search(last):
+        return False
     if last.endswith((":", "：")):
         return _INTRODUCES.search(last) is not None and _ANOTHERS.search(last) is None
     if not lax and _ANOTHERS.search(last):
@@ -157,6 +204,28 @@ def introduced(before: str, lax: bool = False) -> bool:
     if last.endswith(("?", "？", ",", ";", "-", "—")) or _REPORTS.search(last):
         return False
     return lax or (_INTRODUCES.search(last) is not None and len(last) <= 60)
+
+
+def concluded(before: str, marked: bool = False) -> bool:
+    """Whether what follows `before` in a form that is only used for verdicts is the judge's own.
+
+    Of the last paragraph the last sentence counts, and `the instruction` as a noun instructs nobody. With `marked` the
+    form is one like `[[8]]`, that nothing else has: only what is introduced as speech is somebody else's.
+    """
+    if len(before) > _MOST_CONTEXT:
+        return False
+    if marked:
+        lines = [line for line in map(plain, before.splitlines()) if line]
+        if any(line.endswith((":", "：")) and _SPEECH.search(line) for line in lines):
+            return False
+        before = lines[-1] if lines else ""
+    head, _, last = before.rstrip().rpartition("\n")
+    return introduced(f"{head}\n{_NOUN_INSTRUCTION.sub(' it', _SENTENCE_END.sub(chr(10), last))}", lax=True)
+
+
+def withdrawn(after: str) -> bool:
+    """Whether the text after a verdict that is as asked for takes it back in the judge's own name."""
+    return len(after) > _MOST_CONTEXT or _WITHDRAWS.search(after) is not None
 
 
 def retracted(after: str) -> bool:

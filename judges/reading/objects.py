@@ -1,34 +1,44 @@
 """Replies that are to be a JSON object, or, where the judge declares it, `field = value` lines.
 
-Strict is the whole text as JSON that satisfies the schema. Tolerant takes wrapping away (a fence, prose around, the
-case of keys) but never builds a value: each verdict field is a complete JSON literal, or the only word of its line. All
-objects, lines and mentions of a verdict field in the reply must agree. The scanners run in linear time.
+Strict is the whole text as JSON that satisfies the schema. Tolerant takes wrapping away (a fence, prose around, an
+outer object, the case of keys), mends broken JSON (`mended`) and takes a few other types (`coercion`), but never builds
+a value. All objects, lines and mentions of a verdict field in the reply must agree. The scanners run in linear time.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from judges.outcome import Malformed, Provenance, Reading, Reason, Scored
 
-from .clean import introduced, narrow, peel, plain, retracted
+from .clean import narrow
+from .coercion import coerced
+from .contrary import Contraries, folded_key
+from .fieldlines import FieldLines
+from .mended import free_text_changed, mended
 from .schema import check_schema, closed, fault
-from .spans import objects_in, only_fences, outside, stands_free
+from .spans import around, list_of_one, objects_in, only_fences, outside, stands_free, without_heading
 from .strict_json import JsonFault, load
+from .wrapping import encoded, nested, squeezed, unwrapped
 
-_SIGN = re.compile("[:=]")
-_MOST_LINES = 8
-# Words that together show a line to be the instruction again, not its answer.
-_ECHO_IF = re.compile(r"\b(?:if|otherwise|should|unless|whether)\b", re.I)
-_ECHO_SET = re.compile(r"\b(?:set|answer)\b", re.I)
-_ECHO_OPTIONS = re.compile(r"\btrue\s{0,3}(?:or|\||/)\s{0,3}false\b", re.I)
-_BOOLEANS = {"true": True, "false": False, "yes": True, "no": False}
+
+_LONGEST = 40_000
+"""More than this in objects is not looked through for a verdict in wrapping."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """One object that gives a verdict, what it took to read it, and whether it had to be mended."""
+
+    verdict: dict[str, Any]
+    notes: tuple[str, ...]
+    repaired: bool
 
 
 class ObjectReads(BaseModel):
@@ -41,6 +51,8 @@ class ObjectReads(BaseModel):
     verdict: Annotated[list[str], Field(min_length=1)]
     lines: bool = False
     """Whether `field = value` lines are a verdict too."""
+
+    _examples: frozenset[str] = PrivateAttr(default=frozenset())
 
     @model_validator(mode="after")
     def _sound(self) -> ObjectReads:
@@ -55,7 +67,7 @@ class ObjectReads(BaseModel):
                 raise ValueError(f"verdict: {name!r} must be among the schema's required properties")
             if self.lines and not (properties[name]["type"] in ("boolean", "integer") or "enum" in properties[name]):
                 raise ValueError(f"lines: {name!r} is no boolean, integer or enum, which is all that a line can hold")
-        if len({_fold(name) for name in properties}) < len(properties):
+        if len({folded_key(name) for name in properties}) < len(properties):
             raise ValueError("schema.properties: two names differ in case only")
         return self
 
@@ -83,21 +95,47 @@ class ObjectReads(BaseModel):
         """What may be read of a reply that ran out of tokens: a whole JSON value and nothing besides."""
         return self.strict(text)
 
+    def knowing(self, texts: Iterable[str]) -> ObjectReads:
+        """The same reading for replies to prompts of these texts, whose literal objects a reply may repeat."""
+        found = {
+            literal
+            for text in texts
+            if not isinstance(spans := objects_in(text), Malformed)
+            for start, end in spans
+            if self._names_a_field(literal := squeezed(text[start:end]))
+        }
+        other = self.model_copy()
+        other._examples = frozenset(found)
+        return other
+
     def tolerant(self, text: str) -> Reading:
-        """One verdict in wrapping, or in lines."""
+        """One verdict in wrapping, in broken JSON, or in lines."""
+        decoded = encoded(text)
+        if decoded is None:
+            return self._tolerant(text)
+        found = self.strict(decoded) or self._tolerant(narrow(decoded))
+        if not isinstance(found, Scored):
+            return found
+        rule = "tolerant:encoded" if found.provenance.stage == "strict" else found.provenance.stage
+        return Scored(found.verdict, Provenance(rule, ("double_encoded", *found.provenance.notes)))
+
+    def _tolerant(self, text: str) -> Reading:
         spans = objects_in(text)
         if isinstance(spans, Malformed):
             return spans
+        text, spans = self._without_examples(text, spans)
+        if sum(end - start for start, end in spans) > _LONGEST:
+            return Malformed(Reason.NO_VERDICT, f"more than {_LONGEST} characters of objects")
         rest = outside(text, spans)
-        read: dict[tuple[int, int], tuple[dict[str, Any], tuple[str, ...]]] = {}
+        read: dict[tuple[int, int], _Object] = {}
         for start, end in spans:
             found = self._object(text[start:end])
             if isinstance(found, Malformed):
                 return found
             if found:
                 read[start, end] = found
-        values = [verdict for verdict, _ in read.values()]
-        lines = self._lines(rest) if self.lines else None
+        values = [found.verdict for found in read.values()]
+        lines = self._field_lines.read(rest) if self.lines else None
         if isinstance(lines, Malformed):
             return lines
         if lines:
@@ -106,43 +144,79 @@ class ObjectReads(BaseModel):
             return Malformed(Reason.NO_VERDICT)
         if any(_canonical(value) != _canonical(values[0]) for value in values):
             return Malformed(Reason.AMBIGUOUS_MULTIPLE, "verdicts that differ")
-        if contrary := self._contrary(rest, values[0]):
+        if contrary := self._contraries.in_text(rest, values[0]):
             return Malformed(Reason.CONFLICT, contrary)
-        free = next((span for span in read if stands_free(text[: span[0]], text[span[1] :])), None)
-        if free is None:
+        free = next((span for span in read if stands_free(*around(text, span, list(read)))), None)
+        listed = len(read) == 1 and list_of_one(text, next(iter(read)))
+        if free is None and not listed:
             if not lines:
                 return Malformed(Reason.NO_VERDICT, "the only object may be a quotation, or is withdrawn")
             return Scored(values[0], Provenance("tolerant:lines"))
+        best = read[free] if free else next(iter(read.values()))
         rule = "object" if not rest.strip() else "fence" if only_fences(rest) else "prose"
-        return Scored(values[0], Provenance(f"tolerant:{rule}", read[free][1]))
+        notes = (*best.notes, "unwrapped") if listed and "unwrapped" not in best.notes else best.notes
+        stage = "repaired" if best.repaired else "tolerant:object" if listed else f"tolerant:{rule}"
+        return Scored(values[0], Provenance(stage, notes))
 
     @cached_property
-    def _mention(self) -> re.Pattern[str]:
-        names = "|".join(re.escape(name) for name in sorted(self.verdict, key=len, reverse=True))
-        return re.compile(rf"(?<![\w-])({names})[\s*_`\"']{{0,6}}[:=][\s*_`\"']{{0,6}}(-?\w[\w./%-]{{0,30}})", re.I)
+    def _field_lines(self) -> FieldLines:
+        return FieldLines(self.json_schema["properties"], self.verdict)
 
-    def _object(self, text: str) -> tuple[dict[str, Any], tuple[str, ...]] | Malformed | None:
+    @cached_property
+    def _contraries(self) -> Contraries:
+        return Contraries({name: self.json_schema["properties"][name] for name in self.verdict})
+
+    def _without_examples(self, text: str, spans: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
+        """The text without the prompt's own examples that it repeats, unless there is nothing else."""
+        named = [span for span in spans if self._names_a_field(text[slice(*span)])]
+        echoed = [span for span in named if squeezed(text[slice(*span)]) in self._examples]
+        if not echoed or len(echoed) == len(named):
+            return text, spans
+        pieces, end = [], 0
+        for start, stop in echoed:
+            pieces.append(without_heading(text[end:start]))
+            end = stop
+        text = "".join([*pieces, text[end:]])
+        left = objects_in(text)
+        assert not isinstance(left, Malformed)
+        return text, left
+
+    def _object(self, text: str) -> _Object | Malformed | None:
         """The verdict of one balanced `{…}`; None where it has nothing to do with one."""
+        if not self._names_a_field(text):
+            return None
+        repaired = False
         try:
             value = load(text, raw_controls=True)
         except JsonFault as trouble:
-            return Malformed(trouble.reason, str(trouble)) if self._names_a_field(text) else None
-        if not self._names_a_field(text):
-            return None
+            if trouble.reason != Reason.NO_VERDICT:
+                return Malformed(trouble.reason, str(trouble))
+            value = mended(text, self._contraries.fields)
+            if isinstance(value, Malformed):
+                return value
+            repaired = True
+        value, wrapped = unwrapped(value, self.json_schema["properties"])
+        if not isinstance(value, dict):
+            return Malformed(Reason.FIELD_MISSING, f"{self.verdict[0]} is missing")
         found = self._verdict(value)
         if isinstance(found, Malformed):
             return found
         verdict, notes = found
-        if fault(self.json_schema, value):
+        if wrapped:
+            notes = (*notes, "unwrapped")
+        if repaired and free_text_changed(value, text, self.verdict):
+            notes = (*notes, "reason_repaired")
+        if fault(self.json_schema, {key: verdict.get(key, below) for key, below in value.items()} | verdict):
             # The verdict is whole; only what goes with it is not as asked.
-            if any(_canonical(other) != _canonical(verdict[name]) for name, other in _nested(value, set(self.verdict))):
-                return Malformed(Reason.AMBIGUOUS_FIELD, "a nested object gives another verdict")
             notes = (*notes, "schema:other_fields")
-        return verdict, notes
+        for name, other in nested(value, set(self.verdict)):
+            if _canonical(coerced(self._contraries.fields[name], other)) != _canonical(verdict[name]):
+                return Malformed(Reason.AMBIGUOUS_FIELD, "a nested object gives another verdict")
+        return _Object(verdict, notes, repaired)
 
     def _names_a_field(self, text: str) -> bool:
-        folded = _fold(text)
-        return any(_fold(name) in folded for name in self.verdict)
+        folded = folded_key(text)
+        return any(folded_key(name) in folded for name in self.verdict)
 
     def _verdict(self, value: Any) -> tuple[dict[str, Any], tuple[str, ...]] | Malformed:
         """The verdict fields of an object, and the keys that had to be folded."""
@@ -150,123 +224,29 @@ class ObjectReads(BaseModel):
             return Malformed(Reason.SCHEMA_ECHO)
         by_key: dict[str, list[str]] = {}
         for key in value:
-            by_key.setdefault(_fold(key), []).append(key)
+            by_key.setdefault(folded_key(key), []).append(key)
         verdict: dict[str, Any] = {}
         notes: tuple[str, ...] = ()
         for name in self.verdict:
-            keys = by_key.get(_fold(name), [])
+            keys = by_key.get(folded_key(name), [])
             if not keys:
                 return Malformed(Reason.FIELD_MISSING, f"{name} is missing")
             if len(keys) > 1:
                 return Malformed(Reason.AMBIGUOUS_FIELD, f"{name} is given under {len(keys)} spellings")
-            wrong = fault(self.json_schema["properties"][name], value[keys[0]], name)
-            if wrong:
+            schema = self.json_schema["properties"][name]
+            given = coerced(schema, value[keys[0]])
+            if wrong := fault(schema, given, name):
                 return Malformed(*wrong)
             if keys[0] != name:
                 notes = (*notes, f"key:{name}")
-            verdict[name] = value[keys[0]]
+            if type(given) is not type(value[keys[0]]):
+                notes = (*notes, f"coerced:{name}")
+            verdict[name] = given
         if not _encodable(verdict):
             return Malformed(Reason.OTHER_VALUE, "a value is not valid Unicode")
+        if contrary := self._contraries.in_keys(value, verdict):
+            return Malformed(Reason.CONFLICT, contrary)
         return verdict, notes
-
-    def _lines(self, text: str) -> dict[str, Any] | Malformed | None:
-        """The verdict of `field = value` lines: each field on a line of its own, all that are given agreeing."""
-        lines = self._own_lines(text)
-        fields = [self._field_line(line, self.verdict) for line in lines]
-        numbers = [number for number, (field, _) in enumerate(fields) if field]
-        if len(numbers) > _MOST_LINES * len(self.verdict):
-            return Malformed(Reason.AMBIGUOUS_MULTIPLE, "too many lines that give a verdict")
-        prose = ["" if self._field_line(line, self.json_schema["properties"], True)[0] else line for line in lines]
-        found: dict[str, Any] = {}
-        for number in numbers:
-            field, raw = fields[number]
-            value = self._line_value(field, raw, last=number == len(lines) - 1)
-            if isinstance(value, Malformed):
-                return value
-            if field in found and _canonical(found[field]) != _canonical(value):
-                return Malformed(Reason.CONFLICT, f"lines that differ in {field}")
-            if not introduced("\n".join(prose[:number])) or retracted("\n".join(prose[number + 1 :])):
-                return Malformed(Reason.NO_VERDICT, "the line may be a quotation, or is withdrawn")
-            found[field] = value
-        if found and (missing := [name for name in self.verdict if name not in found]):
-            return Malformed(Reason.FIELD_MISSING, f"{missing[0]} is missing")
-        return found or None
-
-    def _own_lines(self, text: str) -> list[str]:
-        """The lines without markdown; `correct=true` as the last sentence of the last line counts as a line too."""
-        lines = [plain(line) for line in text.rstrip().splitlines()]
-        if lines:
-            head, _, tail = lines[-1].rpartition(" ")
-            if (
-                head.endswith((".", "!"))
-                and not set("\"'“”:=`") & set(head)
-                and self._field_line(tail, self.verdict)[0]
-                and not _echoes(head)
-            ):
-                lines[-1:] = [head, tail]
-        return lines
-
-    def _field_line(self, line: str, names: Iterable[str], any_value: bool = False) -> tuple[str, str]:
-        """(field, value) of a line that is nothing but one of the fields and its value, else two empty texts."""
-        line = line.lstrip("-• ")
-        sign = _SIGN.search(line[:60])
-        if not sign:
-            return "", ""
-        field = next((name for name in names if _fold(name) == _fold(line[: sign.start()])), "")
-        value = line[sign.end() :].strip()
-        if any_value:
-            return field, value
-        return (field, value) if len(value.split(None, 1)) == 1 and not _echoes(line) else ("", "")
-
-    def _line_value(self, field: str, raw: str, last: bool) -> Any:
-        schema = self.json_schema["properties"][field]
-        word = peel(raw.rstrip(",;"), quotes=True)
-        value: Any = word
-        if schema["type"] == "boolean":
-            value = _BOOLEANS.get(word.lower())
-        elif schema["type"] == "integer":
-            if last:
-                # 1 may have been going on to 10: only a line end shows that the number is whole.
-                return Malformed(Reason.TRUNCATED, f"{field} ends where the reply ends")
-            value = int(word) if re.fullmatch(r"-?[0-9]{1,9}", raw) else None
-        wrong = fault(schema, value, field)
-        return Malformed(*wrong) if wrong else value
-
-    def _contrary(self, text: str, verdict: dict[str, Any]) -> str | None:
-        """A mention of a verdict field that does not say what the verdict says."""
-        for line in text.splitlines():
-            mentions = list(self._mention.finditer(line))
-            if not mentions or _echoes(line):
-                continue
-            for mention in mentions:
-                name = next(name for name in self.verdict if name.lower() == mention[1].lower())
-                said = mention[2].rstrip(".").lower()
-                value = _BOOLEANS.get(said, said) if isinstance(verdict[name], bool) else said
-                ours = verdict[name] if isinstance(verdict[name], bool) else str(verdict[name]).lower()
-                if value != ours:
-                    return f"{mention[0][:60]!r} speaks against the verdict"
-        return None
-
-
-def _echoes(line: str) -> bool:
-    """Whether a line repeats the instruction (`set correct=true if …`) instead of following it."""
-    return bool((_ECHO_IF.search(line) and _ECHO_SET.search(line)) or _ECHO_OPTIONS.search(line))
-
-
-def _nested(value: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
-    """Every (verdict field, value) below the top level."""
-    waiting = list(value.values())
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            yield from ((name, part[name]) for name in names & set(part))
-            waiting += part.values()
-        elif isinstance(part, list):
-            waiting += part
-
-
-def _fold(key: str) -> str:
-    return "".join(narrow(key).split()).strip("\"'*_`").casefold()
 
 
 def _canonical(value: Any) -> str:

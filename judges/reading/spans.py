@@ -14,13 +14,14 @@ from .clean import introduced, plain, retracted, without_fences
 
 _MOST_OBJECTS = 16
 _BRACE = re.compile(r"[{}]")
-_IN_OBJECT = re.compile(r'["{}]')
+_IN_OBJECT = re.compile(r'["\'{}]')
 _STRING_REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_SINGLE_REST = re.compile(r"(?:[^'\\]|\\.|'(?!\s{0,20}[,:}\]]))*+'", re.DOTALL)
 _INTRODUCED_HERE = re.compile(r"[.:!。：！]$")
 
 
 def objects_in(text: str) -> list[tuple[int, int]] | Malformed:
-    """The spans of the outermost balanced `{…}`; braces inside of JSON strings do not count."""
+    """The spans of the outermost balanced `{…}`; braces inside of strings do not count."""
     spans: list[tuple[int, int]] = []
     position = 0
     while opening := _BRACE.search(text, position):
@@ -34,8 +35,10 @@ def objects_in(text: str) -> list[tuple[int, int]] | Malformed:
             if token is None:
                 return Malformed(Reason.UNBALANCED, "an object is left open")
             position = token.end()
-            if token[0] == '"':
-                closing = _STRING_REST.match(text, position)
+            if token[0] == "'" and not _opens_single(text, token.start()):
+                continue
+            if token[0] in "\"'":
+                closing = (_STRING_REST if token[0] == '"' else _SINGLE_REST).match(text, position)
                 if closing is None:
                     return Malformed(Reason.UNBALANCED, "a string is left open")
                 position = closing.end()
@@ -43,6 +46,12 @@ def objects_in(text: str) -> list[tuple[int, int]] | Malformed:
                 depth += 1 if token[0] == "{" else -1
         spans.append((opening.start(), position))
     return spans
+
+
+def _opens_single(text: str, position: int) -> bool:
+    """Whether a single quote stands where a key or value does; elsewhere it is an apostrophe."""
+    before = text[max(0, position - 60) : position].rstrip()
+    return before.endswith(("{", "[", ",", ":"))
 
 
 def stands_free(before: str, after: str) -> bool:
@@ -53,6 +62,28 @@ def stands_free(before: str, after: str) -> bool:
         return False
     behind = after.partition("\n")[0].strip()
     return not behind.strip(".!*_` ") and introduced(before) and not retracted(after)
+
+
+def around(text: str, span: tuple[int, int], verdicts: list[tuple[int, int]]) -> tuple[str, str]:
+    """The text before and behind an object, without the other objects that give a verdict."""
+    before = [other for other in verdicts if other[1] <= span[0]]
+    after = [(start - span[1], stop - span[1]) for start, stop in verdicts if start >= span[1]]
+    return outside(text[: span[0]], before), outside(text[span[1] :], after)
+
+
+def without_heading(before: str) -> str:
+    """The text before an object without the words that introduce it: its line, or the line above ending with `:`."""
+    head, _, here = before.rpartition("\n")
+    if here.strip():
+        return head + "\n"
+    above, _, last = head.rstrip().rpartition("\n")
+    return above + "\n" if last.rstrip("*_ ").endswith(":") else before
+
+
+def list_of_one(text: str, span: tuple[int, int]) -> bool:
+    """Whether the one object is a list of itself: nothing but a fence is around `[{…}]`."""
+    before, after = without_fences(text[: span[0]]).strip(), without_fences(text[span[1] :]).strip()
+    return before == "[" and after == "]"
 
 
 def outside(text: str, spans: list[tuple[int, int]]) -> str:

@@ -6,15 +6,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from judges import Judge
+from runner.agreement import agreement, people_agreement
+from runner.annotators import people
+from runner.breakdown import echoes
 from runner.config import RunConfig
-from runner.counts import Counts, add, count, over_limit, served
-from runner.frames import frames
+from runner.counts import PAIR, Counts, add, count, over_limit, served
+from runner.frames import attempt_frames, frames
 from runner.ledger import Ledger
-from runner.metrics import Latency, Scale, agreement, latencies, results
+from runner.metrics import Latency, latencies, results
+from runner.neighbours import Neighbours, neighbours
 from runner.protocol import Tally
 from runner.staged import Staged
 
-from .record import Cost, Coverage, JudgeFacts, ModelFacts, OverLimit, Report
+from .record import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, Report
 
 SIMULATED = "jurybox-simulate"
 """How the `system_fingerprint` of the simulated endpoint begins."""
@@ -29,7 +33,11 @@ def build(
     ledger: Ledger,
 ) -> Report:
     """The report of a run as it stands."""
-    counts = add(count(frame) for frame in frames(staged, ledger, config, judges))
+    labels = config.items.labels
+    scales = {judge.name: judge.scales() for judge in judges.values()}
+    choices = {judge.name: judge.choices for judge in judges.values() if judge.choices}
+    choosing = {name: judges[name].verdict_fields[0] for name in choices}
+    counts = add(count(frame, labels, scales, choosing) for frame in frames(staged, ledger, config, judges))
     shards = ledger.shards()
     judge_order = {name: place for place, name in enumerate(judges)}
     model_order = {model.name: place for place, model in enumerate(config.models)}
@@ -37,10 +45,10 @@ def build(
     def place(judge: str, model: str) -> tuple[int, int]:
         return judge_order[judge], model_order[model]
 
-    scales = {judge.name: scales_of(judge) for judge in judges.values()}
     macro = {judge.name: judge.slices.macro for judge in judges.values()}
-    found = results(counts, scales, macro) if counts else []
-    agreeing = agreement(counts, scales) if counts else []
+    found = results(counts, scales, macro, choices) if counts else []
+    agreeing = agreement(counts, labels, scales) if counts else []
+    planned_rows = max((row.shard.first_row + row.shard.rows for row in shards), default=0)
     over = over_limit(counts, config.max_unscored) if counts else []
     return Report(
         name=name,
@@ -52,6 +60,7 @@ def build(
         items=staged.rows,
         duplicates=staged.duplicates,
         rejects=staged.rejects,
+        sample=staged.sample,
         empty_response=config.items.empty_response,
         joined=config.items.join is not None,
         coverage=tuple(
@@ -61,26 +70,29 @@ def build(
         judges=tuple(_judge(judge, staged, counts) for judge in judges.values()),
         models=tuple(_models(config, counts)),
         results=tuple(sorted(found, key=lambda each: place(each.judge, each.model))),
-        agreement=tuple(sorted(agreeing, key=lambda each: place(each.judge, each.model))),
+        agreement=(
+            *sorted(agreeing, key=lambda each: place(str(each.judge), str(each.model))),
+            *people_agreement(people(staged, planned_rows, labels), labels),
+        ),
+        batches=tuple(sorted(_batches(counts, judges, ledger), key=lambda each: place(each.judge, each.model))),
+        flags=tuple(sorted(_flags(counts), key=lambda each: (*place(each.judge, each.model), -each.trials, each.code))),
         costs=tuple(_costs(config, counts, sorted(ledger.tallies().items(), key=lambda entry: place(*entry[0])))),
         earlier=ledger.earlier(),
         over_limit=tuple(OverLimit(*entry) for entry in over),
     )
 
 
-def scales_of(judge: Judge) -> dict[str, Scale]:
-    """What a judge's scores can be, as far as its verdict's schema says."""
-    if judge.binary:
-        return dict.fromkeys(judge.scores(judge.wrong()), Scale(binary=True))
-    properties = (judge.response_schema() or {}).get("properties", {})
-    scales: dict[str, Scale] = {}
-    for name in judge.verdict_fields:
-        entry = properties.get(name, {})
-        if entry.get("type") == "boolean":
-            scales[name] = Scale(binary=True)
-        elif entry.get("type") in ("integer", "number"):
-            scales[name] = Scale(False, entry.get("minimum"), entry.get("maximum"))
-    return scales
+def _batches(counts: Counts | None, judges: Mapping[str, Judge], ledger: Ledger) -> list[Neighbours]:
+    batched = {name: list(judge.scales()) for name, judge in judges.items() if judge.batch is not None}
+    if counts is None or not batched:
+        return []
+    # Replies that were no use, and so decided nothing, stand with the attempts alone.
+    examples = {name: example for name in batched if (example := judges[name].example)}
+    return neighbours(counts, batched, echoes(attempt_frames(ledger) if examples else (), examples))
+
+
+def _flags(counts: Counts | None) -> list[Flag]:
+    return [Flag(*row) for row in counts["notes"].select(*PAIR, "code", "n", "total").rows()] if counts else []
 
 
 def _judge(judge: Judge, staged: Staged, counts: Counts | None) -> JudgeFacts:
@@ -94,6 +106,7 @@ def _judge(judge: Judge, staged: Staged, counts: Counts | None) -> JudgeFacts:
         trials=facts["trials"],
         unrouted=facts["unrouted"],
         cautions=dict(facts["cautions"]),
+        example=judge.example,
     )
 
 

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from runner.metrics import Agreement, Binary, Line, Result
-from runner.rates import Mean, Rate
+from runner.agreement import Agreement
+from runner.graded import Mean
+from runner.metrics import Binary, Line, Result
+from runner.neighbours import Neighbours
+from runner.rates import Metric
 
 from .record import SCHEMA_VERSION, Cost, Report
 
@@ -38,6 +41,7 @@ def to_json(report: Report) -> dict[str, Any]:
             "rows": report.items,
             "duplicates": report.duplicates,
             "rejects": report.rejects,
+            "sample": None if report.sample is None else asdict(report.sample),
             "empty_response": report.empty_response,
             "coverage": [
                 asdict(part) | {"share": part.answered / part.total if part.total else None} for part in report.coverage
@@ -45,6 +49,8 @@ def to_json(report: Report) -> dict[str, Any]:
         },
         "results": [_result(result) for result in report.results],
         "agreement": [_agreement(entry) for entry in report.agreement],
+        "batches": [_batches(entry) for entry in report.batches],
+        "flags": [asdict(flag) for flag in report.flags],
         "costs": [_cost(cost) for cost in report.costs],
         "over_limit": [asdict(entry) for entry in report.over_limit],
     }
@@ -63,6 +69,11 @@ def _result(result: Result) -> dict[str, Any]:
         "reasons": {state: dict(reasons) for state, reasons in result.reasons.items()},
         "stages": dict(result.stages),
         "attempts_per_trial": result.attempts_per_trial,
+        "values": {
+            score: [{"value": value, "trials": trials} for value, trials in counts.items()]
+            for score, counts in result.values.items()
+        },
+        "choices": {label: asdict(share) for label, share in result.choices.items()},
     }
 
 
@@ -89,18 +100,34 @@ def _scores(scores: Mapping[str, Binary | Mean]) -> dict[str, Any]:
 
 
 def _agreement(entry: Agreement) -> dict[str, Any]:
-    accuracy: Rate = entry.table.accuracy
+    accuracy, kappa = (entry.metrics.get(name) for name in ("accuracy", "kappa"))
+    sides = ("judge", "human") if entry.second is None else ("first", "second")
     return {
         "judge": entry.judge,
         "model": entry.model,
         "system": entry.system,
         "label": entry.label,
-        "n": entry.table.n,
-        "accuracy": asdict(accuracy),
-        "kappa": entry.table.kappa,
-        "kappa_undefined": entry.table.undefined,
-        "confusion": {"judge_human": asdict(entry.table)},
+        "second_label": entry.second,
+        "of": entry.of,
+        "kind": entry.kind,
+        "threshold": entry.threshold,
+        "n": entry.n,
+        "accuracy": None if accuracy is None else _rate(accuracy, entry.n),
+        "kappa": None if kappa is None else kappa.value,
+        "kappa_undefined": None if kappa is None or kappa.value is not None else kappa.reason,
+        "metrics": {name: asdict(metric) for name, metric in entry.metrics.items()},
+        "confusion": None if entry.confusion is None else {"_".join(sides): asdict(entry.confusion)},
+        "choices": [dict(zip((*sides, "n"), choice, strict=True)) for choice in entry.choices],
     }
+
+
+def _rate(share: Metric, n: int) -> dict[str, Any]:
+    hits = None if share.value is None else round(share.value * n)
+    return {"hits": hits, "n": n, "value": share.value, "low": share.low, "high": share.high}
+
+
+def _batches(entry: Neighbours) -> dict[str, Any]:
+    return asdict(entry) | {"size_matters": entry.size_matters, "place_matters": entry.place_matters}
 
 
 def _cost(cost: Cost) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .record import Report
-from .tables import Table, tables, usd
+from .table import Table, usd
+from .tables import tables
 
 
 def to_markdown(report: Report) -> str:

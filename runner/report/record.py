@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from runner.agreement import Agreement
+from runner.graded import LEAST_GROUP
 from runner.ledger import Spend
-from runner.metrics import Agreement, Latency, Result
+from runner.metrics import Latency, Result
+from runner.neighbours import Neighbours, Part
 from runner.protocol import Usage
+from runner.sample import Drawn
 
 SCHEMA_VERSION = 1
 """Of the JSON document; changes when a key changes its meaning or goes."""
@@ -26,6 +30,8 @@ class JudgeFacts:
     unrouted: int
     cautions: Mapping[str, int]
     """What is to be said about some items → how many."""
+    example: str | None
+    """The reply that a batched judge's prompt shows as its example."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,17 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class Flag:
+    """A note that judgments of a judge × model have: how many have it, and how often it was met in all."""
+
+    judge: str
+    model: str
+    code: str
+    trials: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
 class OverLimit:
     """A judge × model that left more trials without a score than `max_unscored` allows."""
 
@@ -73,9 +90,9 @@ class OverLimit:
     planned: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """A run as it stands."""
+    """A run as it stands. A notebook shows it as Markdown; `str` is what a terminal gets."""
 
     name: str
     directory: str
@@ -86,6 +103,8 @@ class Report:
     items: int
     duplicates: int
     rejects: int
+    sample: Drawn | None
+    """The items are a sample of those that there were."""
     empty_response: str
     """What the config says of empty answers: judge, wrong or error."""
     joined: bool
@@ -95,10 +114,25 @@ class Report:
     models: tuple[ModelFacts, ...]
     results: tuple[Result, ...]
     agreement: tuple[Agreement, ...]
+    batches: tuple[Neighbours, ...]
+    flags: tuple[Flag, ...]
     costs: tuple[Cost, ...]
     earlier: Spend
     """What was spent on judges and models that the plan no longer holds."""
     over_limit: tuple[OverLimit, ...]
+
+    def __str__(self) -> str:
+        from .terminal import to_text
+
+        return to_text(self)
+
+    def __repr__(self) -> str:
+        return f"Report({self.name!r}: {self.status}, {self.done:,} of {self.planned:,} trials judged)"
+
+    def _repr_markdown_(self) -> str:
+        from .markdown import to_markdown
+
+        return to_markdown(self)
 
     @property
     def complete(self) -> bool:
@@ -112,7 +146,9 @@ class Report:
 
     @property
     def status(self) -> str:
-        """`complete`, or `INCOMPLETE` with the whole per cent that are done."""
+        """`complete`, or `INCOMPLETE` with the whole per cent that are done; `nothing to judge` without trials."""
+        if not self.planned:
+            return "nothing to judge"
         return "complete" if self.complete else f"INCOMPLETE {100 * self.done // self.planned} %"
 
     @property
@@ -156,6 +192,8 @@ class Report:
                 f"SIMULATED: the judge ({', '.join(names)}) was jurybox's simulated endpoint. "
                 "Its verdicts say nothing about the systems."
             )
+        if self.sample is not None:
+            said.append(f"A {self.sample}, was judged.")
         for over in self.over_limit:
             said.append(
                 f"{over.judge} × {over.model}: {over.unscored:,} of {over.planned:,} trials "
@@ -167,6 +205,7 @@ class Report:
                 said.extend([f"{whose}{text} ({_items(count)})"] if count else [])
             if judge.unrouted:
                 said.append(f"{judge.name}: no route matches {_items(judge.unrouted)}; this judge leaves them out.")
+        said.extend(text for entry in self.batches for text in _moved(entry))
         if self.rejects:
             rows = "row was rejected and is" if self.rejects == 1 else "rows were rejected and are"
             said.append(f"{self.rejects:,} input {rows} listed in items/rejects.jsonl.")
@@ -195,6 +234,32 @@ class Report:
         wrong = "it counts as wrong without a call" if one else "they count as wrong without a call"
         treated = wrong if self.empty_response == "wrong" else judged
         return f"{part.system} gave {part.empty:,} empty answer{'' if one else 's'}; {treated}."
+
+
+def _moved(entry: Neighbours) -> list[str]:
+    """What is to be said where a batch moves its scores."""
+    whose = f"{entry.judge} × {entry.model}: the mean {entry.score} differs"
+    why = "the size is part of what was measured."
+    said = []
+    if entry.size_matters and entry.by_size:
+        said.append(f"{whose} by batch size beyond chance ({p_value(entry.by_size.p)}): {_ends(entry.compared)}; {why}")
+    if entry.place_matters and entry.by_place:
+        places = _ends(entry.places)
+        said.append(f"{whose} by place in the batch beyond chance ({p_value(entry.by_place.p)}): {places}.")
+    return said
+
+
+def p_value(p: float) -> str:
+    """How likely a difference is without a cause."""
+    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
+
+
+def _ends(parts: Sequence[Part]) -> str:
+    """The lowest and the highest mean, of those that were compared."""
+    tested = [part for part in parts if part.score.n >= LEAST_GROUP]
+    means = sorted((part.score.value, part.at) for part in tested if part.score.value is not None)
+    (low, low_at), (high, high_at) = means[0], means[-1]
+    return f"{low:.2f} at {low_at}, {high:.2f} at {high_at}"
 
 
 def _items(count: int) -> str:

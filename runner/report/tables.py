@@ -1,110 +1,32 @@
-"""The report's tables as text, the same for the terminal and for Markdown: which there are, their columns and numbers.
-
-Accuracies have four decimals; what has no value is a dash, never a zero.
-"""
+"""The report's tables as text, the same for the terminal and for Markdown: which there are, and in what order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 
+from runner.graded import Mean
 from runner.metrics import Binary, Line, Result
-from runner.rates import Mean, Rate
 
-from .record import Report
+from .agreement_table import agreement_tables
+from .record import Cost, Report
+from .request_tables import batches, flags
+from .score_tables import CORRECT, SIDE_BY_SIDE, by_judge, heads, official, score_tables, value_tables
+from .table import JUDGE, MODEL, NONE, SYSTEM, Column, Table, ends, interval, number, usd
 
-NONE = "–"
 COVERAGE = "Coverage of the"
 READING = "Reading"
-SIDE_BY_SIDE = 5
-"""Systems or models next to each other in a table of slices."""
+MANY_SCORES = 3
+"""From so many scores of a judge, its systems stand next to each other all the same."""
 APART = 3
 """Up to so many judge × model × system in all, each has its slices in a table of its own, with intervals."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column: names stand left, numbers right. An `extra` one may be left out where there is no room."""
-
-    header: str
-    name: bool = False
-    extra: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of text cells. `sums`: rows that summarize those before them."""
-
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    sums: int = 0
-
-
-JUDGE, MODEL, SYSTEM = Column("judge", name=True), Column("model", name=True), Column("system", name=True)
-
-
 def tables(report: Report) -> list[Table]:
     """All tables that have something to show, in the order to read them."""
-    made = [_accuracy(report), _graded(report), _trials(report), *_slices(report), _agreement(report)]
-    made += [_coverage(report), _reasons(report), _stages(report), _costs(report)]
+    made = [*score_tables(report), _trials(report), *value_tables(report), *_slices(report), *agreement_tables(report)]
+    made += [_coverage(report), _reasons(report), flags(report), _stages(report), batches(report), _costs(report)]
     return [table for table in made if table.rows]
-
-
-def number(value: float | None, digits: int = 4) -> str:
-    """A number with fixed decimals."""
-    return NONE if value is None else f"{value:.{digits}f}"
-
-
-def interval(rate: Rate) -> str:
-    """A 95 % interval."""
-    return NONE if rate.low is None else f"{rate.low:.4f}–{rate.high:.4f}"
-
-
-def usd(value: float | None) -> str:
-    """An amount of money: whole cents, or finer where it is below ten of them."""
-    if value is None:
-        return NONE
-    return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.5f}"
-
-
-def _accuracy(report: Report) -> Table:
-    several = len({name for result in report.results for name in result.overall.scores}) > 1
-    official = any(result.overall.official for result in report.results)
-    rows = []
-    for result in report.results:
-        for name, entry in result.overall.scores.items():
-            if isinstance(entry, Binary):
-                rows.append((
-                    result.judge, result.model, result.system, *([name] if several else []),
-                    number(entry.accuracy.value), interval(entry.accuracy),
-                    number(entry.strict.value), interval(entry.strict),
-                    *([_official(result.overall)] if official else []),
-                ))  # fmt: skip
-    columns = (
-        JUDGE, MODEL, SYSTEM, *([Column("score", name=True)] if several else []),
-        Column("accuracy"), Column("95 % interval"), Column("strict"), Column("95 % strict", extra=True),
-        *([Column("official")] if official else []),
-    )  # fmt: skip
-    note = "accuracy: over scored trials · strict: trials judged without a score count as wrong"
-    if official:
-        note += " · official: the published reading, over all trials with a reply"
-    return Table("Accuracy", columns, tuple(rows), note)
-
-
-def _graded(report: Report) -> Table:
-    rows = [
-        (result.judge, result.model, result.system, name, number(entry.value), number(entry.low), number(entry.high),
-         f"{entry.n:,}")
-        for result in report.results
-        for name, entry in result.overall.scores.items()
-        if isinstance(entry, Mean)
-    ]  # fmt: skip
-    columns = [JUDGE, MODEL, SYSTEM, Column("score", name=True)]
-    columns += (Column("mean"), Column("if rest worst"), Column("if rest best"), Column("n"))
-    note = "mean: over scored trials, and what it would be with every unscored trial at the worst or best of the scale"
-    return Table("Mean scores", tuple(columns), tuple(rows), note)
 
 
 def _trials(report: Report) -> Table:
@@ -122,47 +44,57 @@ def _trials(report: Report) -> Table:
 
 
 def _slices(report: Report) -> Iterable[Table]:
-    for judge in dict.fromkeys(result.judge for result in report.results):
-        results = [result for result in report.results if result.judge == judge]
+    for judge, results in by_judge(report):
         split = [result for result in results if len(result.groups) > 1 or result.slices]
         scores = dict.fromkeys(name for result in split for name in result.overall.scores)
         for score in scores:
             suffix = f" · {score}" if len(scores) > 1 else ""
-            if len(report.results) <= APART:
+            if len(report.results) <= APART and len(scores) < MANY_SCORES:
                 yield from (_slices_of(result, score, suffix) for result in split)
             else:
                 yield from _side_by_side(judge, split, score, suffix)
 
 
 def _slices_of(result: Result, score: str, suffix: str) -> Table:
-    binary = isinstance(result.overall.scores[score], Binary)
-    official = result.overall.official is not None and binary
+    whole = result.overall.scores[score]
+    reach = whole.at_least if isinstance(whole, Mean) else None
+    published = result.overall.official is not None and isinstance(whole, Binary)
 
     def row(name: str, line: Line) -> tuple[str, ...]:
         entry = line.scores[score]
         if isinstance(entry, Mean):
-            numbers = (number(entry.value), number(entry.low), number(entry.high))
+            share = [number(entry.at_least.rate.value)] if entry.at_least else []
+            numbers = [number(entry.value), ends(entry.interval_low, entry.interval_high)]
+            numbers += [number(entry.low), number(entry.high), *share]
         else:
-            numbers = (number(entry.accuracy.value), interval(entry.accuracy), number(entry.strict.value))
-        return (name, f"{line.planned:,}", *numbers, *([_official(line)] if official else []))
+            numbers = [number(entry.accuracy.value), interval(entry.accuracy), number(entry.strict.value)]
+        return (name, f"{line.planned:,}", *numbers, *([official(line)] if published else []))
 
     rows = [row(_group(name), line) for name, line in result.groups.items()]
     sums = [row(name, line) for name, line in result.slices.items()]
     if score in result.macro:
         mean = result.macro[score]
-        values = (NONE, number(mean.accuracy), NONE, number(mean.strict))  # strict: None of a graded score
-        sums.insert(0, ("task-averaged", *values, *([number(result.macro_official)] if official else [])))
+        blank = 3 + (reach is not None) if isinstance(whole, Mean) else 0
+        values = [NONE, number(mean.accuracy), *([NONE] * blank or [NONE, number(mean.strict)])]
+        sums.insert(0, ("task-averaged", *values, *([number(result.macro_official)] if published else [])))
     sums.insert(0, row("overall", result.overall))
-    measures = ("accuracy", "95 % interval", "strict") if binary else ("mean", "if rest worst", "if rest best")
+    if isinstance(whole, Mean):
+        measures = [
+            _measure(result, score),
+            "95 % interval",
+            "worst",
+            "best",
+            *([f"≥ {reach.threshold:g}"] if reach else []),
+        ]
+    else:
+        measures = [_measure(result, score), "95 % interval", "strict"]
     columns = [Column("slice", name=True), Column("planned"), *map(Column, measures)]
-    columns += [Column("official")] if official else []
+    columns += [Column("official")] if published else []
     title = f"Slices: {result.judge} × {result.model} × {result.system}{suffix}"
     return Table(title, tuple(columns), (*rows, *sums), _macro_note(result), sums=len(sums))
 
 
 def _side_by_side(judge: str, results: Sequence[Result], score: str, suffix: str) -> Iterable[Table]:
-    several_models = len({result.model for result in results}) > 1
-    several_systems = len({result.system for result in results}) > 1
     groups = dict.fromkeys(name for result in results for name in result.groups)
     also = dict.fromkeys(name for result in results for name in result.slices)
     macro = any(result.macro for result in results)
@@ -174,34 +106,10 @@ def _side_by_side(judge: str, results: Sequence[Result], score: str, suffix: str
             means = (result.macro.get(score) for result in part)
             sums.append(("task-averaged", *(number(mean.accuracy if mean else None) for mean in means)))
         sums += [(name, *(_cell(result.slices.get(name), score) for result in part)) for name in also]
-        heads = [
-            "\n".join([result.model] * several_models + [result.system] * (several_systems or not several_models))
-            for result in part
-        ]
-        columns = (Column("slice", name=True), *(Column(head) for head in heads))
-        yield Table(f"Slices: {judge}{suffix}", columns, (*rows, *sums), _macro_note(part[0]), sums=len(sums))
-
-
-def _agreement(report: Report) -> Table:
-    rows = [
-        (
-            entry.judge, entry.model, entry.system or "all", entry.label, f"{entry.table.n:,}",
-            number(entry.table.accuracy.value), interval(entry.table.accuracy), number(entry.table.kappa),
-            f"{entry.table.yes_no:,}", f"{entry.table.no_yes:,}",
-        )
-        for entry in report.agreement
-    ]  # fmt: skip
-    columns = [JUDGE, MODEL, SYSTEM, Column("label", name=True), Column("n"), Column("accuracy")]
-    columns += (
-        Column("95 % interval"),
-        Column("kappa"),
-        Column("too kind", extra=True),
-        Column("too strict", extra=True),
-    )
-    note = "kappa: Cohen's · too kind: judge yes, human no · too strict: judge no, human yes"
-    undefined = {entry.table.undefined for entry in report.agreement if entry.table.undefined}
-    note += "".join(f" · kappa is undefined where {reason}" for reason in sorted(undefined))
-    return Table("Agreement with human labels", tuple(columns), tuple(rows), note)
+        columns = (Column("slice", name=True), *(Column(head) for head in heads(part, results)))
+        notes = [f"{_measure(part[0], score)}, over scored trials", _macro_note(part[0])]
+        note = " · ".join(note for note in notes if note)
+        yield Table(f"Slices: {judge}{suffix}", columns, (*rows, *sums), note, sums=len(sums))
 
 
 def _coverage(report: Report) -> Table:
@@ -247,21 +155,29 @@ def _stages(report: Report) -> Table:
 def _costs(report: Report) -> Table:
     rows = []
     for cost in report.costs:
-        done = sum(
-            r.overall.planned - r.overall.not_done
-            for r in report.results
-            if (r.judge, r.model) == (cost.judge, cost.model)
-        )
         seconds = [NONE if value is None else f"{value:.3g}" for value in astuple(cost.latency)]
         rows.append((
-            cost.judge, cost.model, f"{cost.requests:,}", number(cost.requests / done if done else None, 2),
+            cost.judge, cost.model, f"{cost.requests:,}", number(_attempts(report, cost), 2),
             f"{cost.usage.input_tokens:,.0f}", f"{cost.usage.output_tokens:,.0f}",
             usd(cost.usage.cost_usd if cost.priced else None), *seconds,
         ))  # fmt: skip
     columns = [JUDGE, MODEL, Column("requests"), Column("per trial", extra=True), Column("tokens in")]
     columns += (Column("tokens out"), Column("cost"), Column("p50 s"), Column("p90 s", extra=True), Column("p99 s"))
-    note = "every request counts, failed and repeated ones too · p50, p90, p99: latency of the deciding requests"
+    note = "every request counts, failed and repeated ones too · per trial: what a judged one took on average"
+    note += " · p50, p90, p99: latency of the deciding requests"
     return Table("Cost and speed", tuple(columns), tuple(rows), note)
+
+
+def _attempts(report: Report, cost: Cost) -> float | None:
+    """Requests that a judged trial of the present plan was part of: others' are in the cost, and not to be spread."""
+    pair = cost.judge, cost.model
+    done = [
+        (result.attempts_per_trial, result.overall.planned - result.overall.not_done)
+        for result in report.results
+        if (result.judge, result.model) == pair and result.attempts_per_trial is not None
+    ]
+    trials = sum(n for _, n in done)
+    return sum(mean * n for mean, n in done) / trials if trials else None
 
 
 def _value(entry: Binary | Mean) -> float | None:
@@ -272,8 +188,10 @@ def _cell(line: Line | None, score: str) -> str:
     return NONE if line is None or score not in line.scores else number(_value(line.scores[score]))
 
 
-def _official(line: Line) -> str:
-    return NONE if line.official is None else number(line.official.value)
+def _measure(result: Result, score: str) -> str:
+    if isinstance(result.overall.scores[score], Mean):
+        return "mean"
+    return "accuracy" if score == CORRECT else "share"
 
 
 def _group(name: str | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import textwrap
 from collections.abc import Sequence
 
@@ -12,7 +13,8 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from .record import Report
-from .tables import COVERAGE, READING, Column, Table, tables, usd
+from .table import Column, Table, usd
+from .tables import COVERAGE, READING, tables
 
 UNWATCHED_WIDTH = 100
 """Where the output is a file or a pipe."""
@@ -32,6 +34,14 @@ def to_terminal(report: Report, console: Console) -> None:
         _print(report, console)
     finally:
         console.width = before
+
+
+def to_text(report: Report) -> str:
+    """The whole report as plain text, as wide as where nobody watches."""
+    console = Console(file=io.StringIO(), width=UNWATCHED_WIDTH, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        to_terminal(report, console)
+    return captured.get()
 
 
 def _print(report: Report, console: Console) -> None:
@@ -111,8 +121,7 @@ class _Printer:
         """A table, made to fit."""
         table, widths = _fitted(table, self._width)
         drawn = RichTable(
-            box=box.SIMPLE_HEAD, title=Text(table.title, style="bold"), title_justify="left", show_edge=False,
-            pad_edge=False, padding=(0, 1, 0, 0), header_style="dim",
+            box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim",
         )  # fmt: skip
         for column, width in zip(table.columns, widths, strict=True):
             drawn.add_column(
@@ -130,6 +139,7 @@ class _Printer:
             drawn.add_row(*(Text(cell) for cell in _unrepeated(table.columns, row, before)))
             before = row
         self._console.print()
+        self.line(table.title, style="bold")
         self._console.print(drawn, width=self._width, crop=False)
         if table.note:
             self.line(table.note, style="dim italic")

@@ -14,7 +14,9 @@ def simulate(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8808,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     seed: Annotated[int, typer.Option(help="Seed of all that is drawn.")] = 0,
-    yes: Annotated[float, typer.Option(help="Share of prompts whose verdict is yes.")] = 0.6,
+    yes: Annotated[
+        float, typer.Option(help="Share of prompts whose verdict is yes, or above the middle of a scale.")
+    ] = 0.6,
     latency_ms: Annotated[float, typer.Option(help="Median time to a reply.")] = 0.0,
     latency_spread: Annotated[float, typer.Option(help="Log-normal spread of the latency.")] = 0.3,
     rpm: Annotated[float | None, typer.Option(help="Requests a minute for each model name; above: 429.")] = None,
@@ -30,6 +32,12 @@ def simulate(
         float, typer.Option(help="How many times likelier that is where the verdict is yes.")
     ] = 1,
     truncated: Annotated[float, typer.Option(help="Share of replies cut before the verdict.")] = 0.0,
+    miscounted: Annotated[
+        float, typer.Option(help="Share of replies whose list of scores does not fit what was asked.")
+    ] = 0.0,
+    miscounted_from: Annotated[
+        int, typer.Option(min=1, help="Fewest scores asked for at once where that happens.")
+    ] = 2,
     refused: Annotated[float, typer.Option(help="Share of refusals.")] = 0.0,
     server_errors: Annotated[float, typer.Option(help="Share of 500, 502 and 503.")] = 0.0,
     resets: Annotated[float, typer.Option(help="Share of connections dropped without a reply.")] = 0.0,
@@ -68,6 +76,8 @@ def simulate(
             resets=resets,
             hanging=hanging,
             throttled=throttled,
+            miscounted=miscounted,
+            miscounted_from=miscounted_from,
             retry_after_s=retry_after_s,
             max_faults_in_a_row=faults_in_a_row,
             api_key=api_key,

@@ -10,16 +10,19 @@ import math
 import random
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
-from . import replies
+from . import unsound
 from .faults import Fault, Faults
 from .limits import Gate, Headers, retry_after
 from .options import Simulation
 from .prompts import BadRequest, Prompt, prompt_of
 from .replay import Ambiguous, NotRecorded, Replay
+from .replies import NoScore, composed, said_yes, sound_reply
+from .verdicts import Verdict
+from .wanted import Wanted, verdicts_on, wanted_by
 
 _BAD_GATEWAY = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
@@ -94,7 +97,7 @@ class Endpoint:
             if prompt.structure is not None and self.simulation.structured != "enforced":
                 if self.simulation.structured == "refused":
                     raise BadRequest("response_format is not supported by this endpoint")
-                prompt = Prompt(prompt.model, prompt.text, prompt.asked, prompt.size, None)
+                prompt = replace(prompt, structure=None)
         except (BadRequest, orjson.JSONDecodeError) as error:
             return _error(400, f"Invalid request: {error}", "invalid_request_error", None)
         model = prompt.model
@@ -111,10 +114,11 @@ class Endpoint:
         if simulation.quota is not None and self._answered >= simulation.quota:
             message = "You exceeded your current quota, please check your plan and billing details."
             return _error(429, message, "insufficient_quota", "insufficient_quota", digest=digest)
+        wanted = wanted_by(prompt)
         try:
-            reply, verdict = self._sound(prompt)
-        except (NotRecorded, Ambiguous) as error:
-            missed = isinstance(error, NotRecorded)
+            reply, verdict = self._sound(prompt, wanted)
+        except (NotRecorded, NoScore, Ambiguous) as error:
+            missed = not isinstance(error, Ambiguous)
             self.not_recorded += missed
             self.ambiguous += not missed
             answer = _error(422, f"replay: {error}", "invalid_request_error", "replay", digest=digest)
@@ -133,25 +137,30 @@ class Endpoint:
             answer.headers = [retry_after(over.retry_after_s), *gate.headers()]
             answer.limit = over.limit
         else:
-            fault = self._faults.next(digest, verdict)
-            answer = self._reply(number, prompt, reply, verdict, fault)
+            fault = self._faults.next(digest, verdict, wanted.scores)
+            answer = self._reply(number, prompt, wanted, reply, fault)
             answer.digest = digest
             answer.headers = [*(answer.headers or ()), *gate.headers()]
             answer.gate = gate
         answer.in_flight = in_flight
         return answer
 
-    def _sound(self, prompt: Prompt) -> tuple[str, bool]:
-        """The reply that comes where nothing goes wrong, and the verdict that it says."""
+    def _sound(self, prompt: Prompt, wanted: Wanted) -> tuple[str, bool]:
+        """The reply that comes where nothing goes wrong, and whether it, or most of it, says yes."""
         if self._replay is None:
-            verdict = replies.verdict_of(self.simulation.seed, self.simulation.yes, prompt.asked)
-            return replies.sound_reply(prompt, verdict), verdict
+            verdicts = verdicts_on(wanted, prompt, self.simulation.seed, self.simulation.yes)
+            reply = sound_reply(wanted, verdicts, prompt.asked)
+            return reply, _mostly([verdict.yes for verdict in verdicts])
+        if wanted.blocks:
+            found = [self._replay.find(block) for block, _ in wanted.blocks]
+            said = [reply if isinstance(reply, bool) else said_yes(reply) for reply in found]
+            return composed(wanted, found), _mostly(said)
         recorded = self._replay.find(prompt.text)
         if isinstance(recorded, bool):
-            return replies.sound_reply(prompt, recorded), recorded
-        return recorded, replies.said_yes(recorded)
+            return sound_reply(wanted, [Verdict(recorded)], prompt.asked), recorded
+        return recorded, said_yes(recorded)
 
-    def _reply(self, number: int, prompt: Prompt, reply: str, verdict: bool, fault: Fault | None) -> Answer:
+    def _reply(self, number: int, prompt: Prompt, wanted: Wanted, reply: str, fault: Fault | None) -> Answer:
         delay = self._latency(prompt.model)
         message: dict[str, str | None] = {"role": "assistant", "content": reply, "refusal": None}
         finish = "stop"
@@ -171,16 +180,17 @@ class Endpoint:
                     answer.fault = fault.kind
                     return answer
                 case "malformed":
-                    texts = replies.NO_VERDICT[replies.wanted_shape(prompt)]
-                    message["content"] = texts[fault.variant % len(texts)]
+                    message["content"] = unsound.no_verdict(wanted, fault.variant)
+                case "miscounted":
+                    message["content"] = unsound.miscounted(wanted, reply, fault.variant)
                 case "truncated":
-                    message["content"] = replies.CUT[replies.wanted_shape(prompt)]
+                    message["content"] = unsound.cut(wanted, reply)
                     finish = "length"
                 case "refused":
                     way = fault.variant % 3
                     finish = "content_filter" if way == 2 else "stop"
-                    message["content"] = replies.REFUSAL if way == 1 else None
-                    message["refusal"] = replies.REFUSAL if way == 0 else None
+                    message["content"] = unsound.REFUSAL if way == 1 else None
+                    message["refusal"] = unsound.REFUSAL if way == 0 else None
         spoken = _tokens(message["content"] or message["refusal"] or "")
         self._answered += 1
         self.prompt_tokens += prompt.tokens
@@ -223,6 +233,10 @@ class Endpoint:
                 now=now,
             )
         return gate
+
+
+def _mostly(said: list[bool]) -> bool:
+    return 2 * sum(said) >= len(said)
 
 
 def _tokens(text: str) -> int:

@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from .options import Simulation
 
-_ORDER = ("truncated", "refused", "server_errors", "resets", "hanging", "throttled")
+_ORDER = ("truncated", "refused", "server_errors", "resets", "hanging", "throttled", "miscounted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class Faults:
     def __init__(self, simulation: Simulation, yes: float) -> None:
         """`yes` is the share of prompts whose verdict is yes."""
         self._key = b"%d" % simulation.seed
+        self._counted_from = simulation.miscounted_from
         self._bound = simulation.max_faults_in_a_row
         low, high = malformed_shares(simulation.malformed, simulation.malformed_skew, yes)
         self._malformed = {False: low, True: high}
@@ -36,12 +37,14 @@ class Faults:
         self._any = bool(simulation.malformed or self._rest)
         self._arrivals: dict[bytes, tuple[int, int]] = {}
 
-    def next(self, digest: bytes, verdict: bool) -> Fault | None:
-        """Count an arrival of a prompt, and draw what goes wrong with it."""
+    def next(self, digest: bytes, verdict: bool, scores: int = 0) -> Fault | None:
+        """Count an arrival of a prompt that asks for so many scores, and draw what goes wrong with it."""
         if not self._any:
             return None
         arrived, in_a_row = self._arrivals.get(digest, (0, 0))
         fault = None if in_a_row == self._bound else self._draw(digest, arrived, verdict)
+        if fault is not None and fault.kind == "miscounted" and scores < self._counted_from:
+            fault = None
         self._arrivals[digest] = (arrived + 1, in_a_row + 1 if fault else 0)
         return fault
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from runner.errors import InputError
 
-SHARES = ("malformed", "truncated", "refused", "server_errors", "resets", "hanging", "throttled")
+SHARES = ("malformed", "truncated", "refused", "server_errors", "resets", "hanging", "throttled", "miscounted")
 """The faults whose share of the requests is an option."""
 
 MODEL_LIMITS = ("rpm", "tpm", "in_flight", "latency_ms")
@@ -30,7 +30,8 @@ class Simulation:
 
     seed: int = 0
     yes: float = 0.6
-    """Share of the prompts whose verdict is yes. The last user message alone decides which."""
+    """Share of the prompts whose verdict is yes; on a scale: a score above the middle. The last user message alone
+    decides which, and of a batch each block without its number."""
 
     latency_ms: float = 0.0
     """Median time to a reply; log-normal, with the standard deviation `latency_spread` of its logarithm."""
@@ -60,6 +61,10 @@ class Simulation:
     throttled: float = 0.0
     """429 with Retry-After `retry_after_s`, whatever the limits."""
     retry_after_s: float = 0.2
+    miscounted: float = 0.0
+    """Lists of scores that are too long, too short, or numbered otherwise than what they score."""
+    miscounted_from: int = 2
+    """The fewest scores asked for at once where that happens; 1: also where one is asked for."""
     malformed_skew: float = 1.0
     """How many times likelier a malformed reply is where the verdict is yes; the share over all prompts stays."""
     max_faults_in_a_row: int | None = 2
@@ -75,7 +80,8 @@ class Simulation:
     """What becomes of a `response_format` or `structured_outputs`: enforced, ignored, or refused with 400."""
 
     replay: Path | None = None
-    """JSONL of {question, response, reply}: answer from these and from nothing else."""
+    """JSONL of {question, response, reply}: answer from these and from nothing else. A batch is answered block by
+    block, from replies that are numbers, or true and false for the ends of the scale."""
     log: Path | None = None
     """JSONL, one line for each request when it ends."""
     log_bodies: bool = True
@@ -94,6 +100,8 @@ class Simulation:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise InputError(f"simulate: {name} must be above 0")
+        if self.miscounted_from < 1:
+            raise InputError("simulate: miscounted_from must be at least 1")
         if self.structured not in STRUCTURED:
             raise InputError(f"simulate: structured is one of {', '.join(STRUCTURED)}, not {self.structured!r}")
         for model, limits in self.models.items():

@@ -1,7 +1,6 @@
-"""A request's prompt as the endpoint sees it: its texts, its digests, and the shape of reply that it asks for.
+"""A request's prompt as the endpoint sees it: its texts, its digest, and the structure that the request demands.
 
-Like a model, this has only the words to go by. The shape is looked for in the template's own words, which stand in the
-last paragraph or the first: what is judged stands between them and must not change how the reply looks.
+Hides the ways in which a request body may say these things, and refuses what is no chat completion request.
 """
 
 from __future__ import annotations
@@ -22,17 +21,14 @@ class Prompt:
     model: str
     text: str
     """The texts of all messages."""
+    told: str
+    """The system messages."""
     asked: str
     """The last user message: what the verdict depends on."""
-    size: int
-    """UTF-8 bytes of all texts."""
+    tokens: int
+    """About what a tokenizer would count."""
     structure: tuple[str, Any] | None
     """("schema", JSON Schema), ("choice", list of strings) or ("object", None), where the request demands one."""
-
-    @property
-    def tokens(self) -> int:
-        """About what a tokenizer would count."""
-        return max(1, self.size // 4)
 
     def digest(self) -> bytes:
         """Names the prompt and the model: what a fault depends on."""
@@ -52,12 +48,14 @@ def prompt_of(body: Any) -> Prompt:
     if body.get("stream"):
         raise BadRequest("this endpoint does not stream")
     texts = [_text(message) for message in messages]
-    asked = next(
-        (text for text, m in zip(reversed(texts), reversed(messages), strict=True) if m.get("role") == "user"),
-        texts[-1],
-    )
-    text = texts[0] if len(texts) == 1 else "\n\n".join(texts)
-    return Prompt(model, text, asked, len(text.encode()), _structure(body))
+    text = asked = texts[-1]
+    told = ""
+    if len(texts) > 1:
+        by_role = [(message.get("role"), text) for message, text in zip(messages, texts, strict=True)]
+        text = "\n\n".join(texts)
+        told = "\n\n".join(said for role, said in by_role if role in ("system", "developer"))
+        asked = next((said for role, said in reversed(by_role) if role == "user"), asked)
+    return Prompt(model, text, told, asked, max(1, len(text.encode()) // 4), _structure(body))
 
 
 def _text(message: Any) -> str:
@@ -89,21 +87,4 @@ def _structure(body: dict[str, Any]) -> tuple[str, Any] | None:
             return "schema", wanted["json"]
         if isinstance(wanted.get("choice"), list) and wanted["choice"]:
             return "choice", wanted["choice"]
-    return None
-
-
-def shape_of(text: str) -> str:
-    """What the prompt's own words ask for: `object`, `line` (a sentence, then `correct=true`), or `yesno`."""
-    paragraphs = text.strip()
-    return _named(paragraphs.rsplit("\n\n", 1)[-1]) or _named(paragraphs.split("\n\n", 1)[0]) or "yesno"
-
-
-def _named(paragraph: str) -> str | None:
-    words = paragraph.lower()
-    if "json" in words:
-        return "object"
-    if "correct=true" in words:
-        return "line"
-    if "yes or no" in words or "yes/no" in words or "answer yes" in words:
-        return "yesno"
     return None

@@ -150,8 +150,10 @@ def _rows(path: Path, lines: Iterable[bytes]) -> Iterator[tuple[Any, Any, Any, R
         reply = row["reply"]
         if isinstance(reply, dict):
             reply = orjson.dumps(reply).decode()
+        if isinstance(reply, int | float) and not isinstance(reply, bool):
+            reply = orjson.dumps(reply).decode()
         if not isinstance(reply, str | bool):
-            raise InputError(f"replay: {path}:{number}: reply must be text, an object, true or false")
+            raise InputError(f"replay: {path}:{number}: reply must be text, an object, a number, true or false")
         yield row["question"], row["response"], row.get("reference"), reply
 
 

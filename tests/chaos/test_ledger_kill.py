@@ -40,8 +40,8 @@ while True:
         "w", seq,
         tuple(Attempt(name, (key,), "j", "m", "id", "first", 1, "ok", 0.0, "w", usage=Usage(1, 0, 1, 0, 0.5),
                       answer_text="yes " * 200) for name, key in zip(names, keys)),
-        tuple(Judgment(*trial, key, "scored", None, "{}", "{}", "t", "strict", (), "1", "off", name, None, 1, Usage(),
-                       None, 0.0, "w") for trial, key, name in zip(trials, keys, names)),
+        tuple(Judgment(*trial, key, "scored", None, "{}", "{}", "t", "strict", (), "1", "off", 1, 1, 0, name, None,
+                       1, Usage(), None, 0.0, "w") for trial, key, name in zip(trials, keys, names)),
         (Waiting(999, seq % shard_size, bytes(16), "parked", History()),),
     ))
     sys.stdout.write(f"{seq}\\n")

@@ -232,6 +232,64 @@ async def test_faults_fall_on_recorded_replies_too(tmp_path: Path) -> None:
     assert choices[2]["message"]["content"] == "yes"
 
 
+async def test_batches_get_a_list_and_its_count_may_be_spoilt() -> None:
+    told = "Score each answer.\n\nReply with comma-separated scores from 0 to 5 only."
+    block = "Question {}: why {}?\nTrue answer: so\nAnswer from model: thus"
+
+    def batch(*contents: int) -> dict[str, Any]:
+        text = "\n\n".join(block.format(number, content) for number, content in enumerate(contents, 1))
+        return {
+            "model": "judge",
+            "messages": [{"role": "system", "content": told}, {"role": "user", "content": text}],
+        }
+
+    def said(answered: Answered) -> list[str]:
+        return str(answered[2]["choices"][0]["message"]["content"]).split(",")
+
+    with running(Simulation(miscounted=1, max_faults_in_a_row=1)) as url:
+        async with aiohttp.ClientSession() as session:
+            alone = [said(await ask(session, url, batch(content))) for content in range(6)]
+            spoilt = said(await ask(session, url, batch(*range(6))))
+            whole = said(await ask(session, url, batch(*range(6))))
+            found = await stats(session, url)
+    assert whole == [score for scores in alone for score in scores]
+    assert len(whole) == 6
+    assert set(whole) <= set("012345")
+    assert spoilt != whole
+    assert found["by_fault"] == {"miscounted": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "replies"),
+    [([], [True, False]), (["--map", "true=4", "--map", "false=wrong"], [4, "wrong"])],
+)
+def test_labels_become_rows_to_replay(tmp_path: Path, options: list[str], replies: list[Any]) -> None:
+    rows = [
+        {"id": "1", "question": "q", "reference": "g", "response": "r", "human": "yes"},
+        {"id": "2", "question": "q", "reference": "g", "response": "s", "human": "no"},
+        {"id": "3", "question": "q", "reference": "g", "response": "t", "human": None},
+    ]
+    (tmp_path / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = {
+        "name": "n",
+        "items": {"path": "items.jsonl", "labels": {"correct": {"field": "human", "type": "bool"}}},
+        "judges": ["yes-no"],
+        "models": [{"name": "m", "model": "m", "base_url": "http://127.0.0.1:9/v1"}],
+    }
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    command = [sys.executable, str(ROOT / "scripts" / "replay.py"), str(tmp_path / "config.yaml"), "--label", "correct"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*command, *options], capture_output=True, text=True, env=environment, check=True)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert found == [
+        {"question": "q", "response": response, "reference": "g", "reply": reply}
+        for response, reply in zip("rs", replies, strict=True)
+    ]
+    wrong = subprocess.run([*command, "--map", "true"], capture_output=True, text=True, env=environment, check=False)
+    assert wrong.returncode != 0
+    assert "must look like true=5" in wrong.stderr
+
+
 def test_sigterm_writes_the_log_out_and_ends_in_order(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = _start(Simulation(log=log))

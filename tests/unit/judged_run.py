@@ -92,16 +92,22 @@ def judged_run(
             if told is None:
                 continue
             request = f"{shard.id}-{row['row']}"
-            key = (shard.id * 1_000_000 + row["row"]).to_bytes(16, "big")
+            key = trial_key(shard.id, row["row"])
             attempts.append(_attempt(shard, request, key, fingerprint))
             usual: dict[str, Any] = dict(
                 shard=shard.id, position=row["row"] - shard.first_row, key=key, state="scored", reason=None,
-                template=template, stage="strict", notes=(), parser_version="1", structured="off", request_id=request,
+                template=template, stage="strict", notes=(), parser_version="1", structured="off",
+                batch_size=1, batch_position=1, bisect_depth=0, request_id=request,
                 attempts=1, usage=USAGE, latency_s=0.5, judged_at=1e9 + 0.25, worker="w",
             )  # fmt: skip
             judgments.append(Judgment(**(usual | dict(told))))
         ledger.record(Batch("test", seq, tuple(attempts), tuple(judgments)))
     return Run(directory / "run", parsed, {judge.name: judge for judge in loaded}, staged, ledger)
+
+
+def trial_key(shard: int, row: int) -> bytes:
+    """The key under which the trial of a staged row is recorded."""
+    return (shard * 1_000_000 + row).to_bytes(16, "big")
 
 
 def _attempt(shard: Shard, request: str, key: bytes, fingerprint: str | None) -> Attempt:

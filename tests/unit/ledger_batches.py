@@ -33,7 +33,8 @@ def judgment(shard: int, position: int, request: str | None = None, **changes: o
     values = dict(
         shard=shard, position=position, key=key(shard, position), state="scored", reason=None,
         verdict='{"correct": true}', scores='{"correct": 1.0}', template="base", stage="strict", notes=(),
-        parser_version="1", structured="off", request_id=request, official=True, attempts=1, usage=USAGE,
+        parser_version="1", structured="off", batch_size=1, batch_position=1, bisect_depth=0, request_id=request,
+        official=True, attempts=1, usage=USAGE,
         latency_s=0.5, judged_at=2.5, worker="w",
     )  # fmt: skip
     return Judgment(**(values | changes))  # type: ignore[arg-type]

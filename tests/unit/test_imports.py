@@ -17,21 +17,36 @@ LAYERS = (
     # what is asked, and how a reply is read
     ("judges",),
     # what a run means, how it can end badly, what travels
-    ("runner.errors", "runner.protocol"),
+    ("runner.batches", "runner.errors", "runner.protocol"),
+    ("runner.labels", "runner.override"),
+    ("runner.inputs",),
     ("runner.config",),
     # decisions: pure
-    ("runner.columns", "runner.dispatch", "runner.funds", "runner.policy", "runner.rates"),
-    ("runner.budget", "runner.counts", "runner.outlook", "runner.plan"),
-    ("runner.metrics",),
+    (
+        "runner.adhoc",
+        "runner.association",
+        "runner.breakdown",
+        "runner.columns",
+        "runner.dispatch",
+        "runner.funds",
+        "runner.ladder",
+        "runner.policy",
+        "runner.rates",
+        "runner.sample",
+    ),
+    ("runner.budget", "runner.counts", "runner.graded", "runner.intervals", "runner.outlook", "runner.plan"),
+    ("runner.comparison", "runner.metrics", "runner.neighbours"),
+    ("runner.agreement",),
     # the outside world: files, SQLite, HTTP
     ("runner.completion", "runner.log", "runner.outbox", "runner.rows", "runner.schema", "runner.stagedfiles"),
-    ("runner.jsonrows", "runner.mapping", "runner.recording", "runner.staged", "runner.tables"),
-    ("runner.rejects", "runner.sources"),
+    ("runner.jsonrows", "runner.mapping", "runner.recording", "runner.staged", "runner.stored", "runner.tables"),
+    ("runner.hub", "runner.inspectlogs", "runner.lmevallogs", "runner.remote"),
+    ("runner.given", "runner.rejects", "runner.sources", "runner.stopping"),
     ("runner.client", "runner.ledger", "runner.limiter", "runner.reference", "runner.rundir"),
-    ("runner.frames", "runner.identities"),
-    ("runner.results", "runner.stage"),
+    ("runner.annotators", "runner.frames", "runner.identities", "runner.intake", "runner.survey"),
+    ("runner.results", "runner.roles", "runner.stage"),
     # work
-    ("runner.account", "runner.aggregator", "runner.asked"),
+    ("runner.account", "runner.aggregator", "runner.asked", "runner.draft", "runner.tryout"),
     ("runner.worker",),
     # where workers live
     ("runner.pool",),
@@ -40,8 +55,9 @@ LAYERS = (
     ("runner.cluster", "runner.driver", "runner.progress", "runner.report", "runner.simulate"),
     # one run from config to report; looking at runs
     ("runner.catalog", "runner.export", "runner.open_run", "runner.session"),
-    ("runner.preview",),
+    ("runner.call", "runner.preview"),
     # command and API
+    ("runner.command",),
     ("jurybox", "runner.cli"),
     ("runner.__main__",),
 )
@@ -52,7 +68,7 @@ GUARDED = {
     "openai": {"runner.client"},
     "aiolimiter": {"runner.limiter"},
     "sqlite3": {"runner.ledger"},
-    "typer": {"runner.cli", "runner.simulate.command"},
+    "typer": {"runner.cli", "runner.command", "runner.simulate.command"},
     "uvicorn": {"runner.simulate"},
 }
 
@@ -148,7 +164,7 @@ def test_guarded_libraries_are_imported_in_their_place_only(library: str, allowe
 def test_judges_are_pure(module: str) -> None:
     used = {name.split(".")[0] for name in imports(modules()[module])}
     assert not used & NOT_FOR_JUDGES
-    outside = used - set(sys.stdlib_module_names) - {"judges", "pydantic", "yaml"}
+    outside = used - set(sys.stdlib_module_names) - {"json_repair", "judges", "pydantic", "yaml"}
     assert not outside, f"{module} imports {sorted(outside)}"
 
 

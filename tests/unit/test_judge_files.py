@@ -71,7 +71,7 @@ def test_a_judge_of_ones_own(tmp_path: Path) -> None:
     assert schema["additionalProperties"] is False
     reading = judge.read(Reply('{"why": "x", "kind_tone": true, "score": 4}'))
     assert isinstance(reading, Scored)
-    assert judge.scores(reading.verdict) == {"kind_tone": 1.0, "score": 4.0}
+    assert judge.scores(reading.verdict, an_item()) == {"kind_tone": 1.0, "score": 4.0}
     assert judge.slices.also["german"].matches(an_item(language="de"))
 
 
@@ -86,9 +86,14 @@ def test_judges_pickle() -> None:
 def test_binary_judges_have_a_verdict_that_means_wrong() -> None:
     for name in library_names():
         judge = load_judge(name, Path())
-        assert judge.binary
-        assert judge.wrong() == {"correct": False}
-        assert judge.scores(judge.wrong()) == {"correct": 0.0}
+        if judge.binary:
+            assert judge.wrong() == {"correct": False}
+            assert judge.scores(judge.wrong(), an_item()) == {"correct": 0.0}
+    assert {name for name in library_names() if load_judge(name, Path()).binary} == {
+        "longmemeval-hindsight",
+        "longmemeval-paper",
+        "yes-no",
+    }
 
 
 def test_the_fingerprint_is_of_meaning_not_of_prose() -> None:
@@ -164,7 +169,7 @@ def test_structured_output_needs_an_object() -> None:
 def test_unknown_judges_are_told_the_name_that_was_meant(tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match="did you mean 'longmemeval-paper'"):
         load_judge("longmemeval-papr", tmp_path)
-    with pytest.raises(JudgeError, match="the library has longmemeval-hindsight, "):
+    with pytest.raises(JudgeError, match="the library has answer-correctness, "):
         load_judge("xyz", tmp_path)
     with pytest.raises(JudgeError, match=r"none\.yaml: cannot be read"):
         load_judge("./none.yaml", tmp_path)
@@ -185,7 +190,7 @@ def test_sampling_lays_over() -> None:
 def test_a_field_of_another_type_is_not_read() -> None:
     judge = parse_judge(OWN, "own")
     for text, reason in [
-        ('{"why": "x", "kind_tone": 1, "score": 4}', Reason.OTHER_VALUE),
+        ('{"why": "x", "kind_tone": 2, "score": 4}', Reason.OTHER_VALUE),
         ('{"why": "x", "kind_tone": true, "score": 4.5}', Reason.NOT_INT),
         ('{"why": "x", "kind_tone": true, "score": 6}', Reason.OUT_OF_RANGE),
         ('{"why": "x", "kind_tone": true}', Reason.FIELD_MISSING),

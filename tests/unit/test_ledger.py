@@ -43,7 +43,8 @@ def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
                 "notes": '["fence", "prose"]', "parser_version": "1", "structured": "off", "request_id": "r1",
                 "attempt": 1, "official": 0, "attempts": 1, "input_tokens": 100.0, "cached_tokens": 20.0,
                 "output_tokens": 5.0, "reasoning_tokens": 0.0, "cost_usd": 0.25, "latency_s": 0.5, "judged_at": 2.5,
-                "worker": "w", "revision": 1, "answer_text": "yes\0no 🙂", "reasoning_text": "hm",
+                "worker": "w", "revision": 1, "batch_size": 1, "batch_position": 1,
+                    "bisect_depth": 0, "answer_text": "yes\0no 🙂", "reasoning_text": "hm",
                 "refusal_text": "no", "finish_reason": "stop", "served_model": "gpt-2026", "system_fingerprint": "fp",
             }
         ]  # fmt: skip
@@ -100,7 +101,7 @@ def test_a_judgment_finds_the_attempt_that_decided_it(tmp_path: Path) -> None:
 
 
 def test_what_waits_goes_out_by_model_and_reason_and_ends_with_its_judgment(tmp_path: Path) -> None:
-    history = History(2, 1, 1, 3, Usage(1, 2, 3, 4, 0.5), official=True)
+    history = History(2, 1, 0, 1, 3, Usage(1, 2, 3, 4, 0.5), official=True)
     with new_ledger(tmp_path) as ledger:
         ledger.record(
             Batch(

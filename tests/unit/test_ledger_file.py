@@ -11,8 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from ledger_batches import judged, judgments, new_ledger, plan
+from ledger_batches import judged, judgments, key, new_ledger, plan
 
+from runner import schema
 from runner.errors import InputError, JuryboxError, RunLocked, StoppedEarly
 from runner.ledger import Ledger
 from runner.protocol import Ack
@@ -110,8 +111,35 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 99")
     db.close()
     for read_only in (False, True):
-        with pytest.raises(InputError, match=r"newer jurybox \(ledger version 99, this one knows 1\)"):
+        with pytest.raises(InputError, match=r"newer jurybox \(ledger version 99, this one knows 2\)"):
             Ledger(path, read_only=read_only)
+
+
+def test_a_ledger_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with sqlite3.connect(path) as db:
+        for statement in schema.MIGRATIONS[0]:
+            db.execute(statement)
+        db.execute("PRAGMA user_version = 1")
+        db.execute(
+            "INSERT INTO shards (id, judge, model, repeat, first_row, rows, trials, done) VALUES (0,'j','m',0,0,5,5,1)"
+        )
+        later = ("batch_size", "batch_position", "bisect_depth")
+        names = [name for name in schema.JUDGMENT_COLUMNS if name not in later]
+        values = {"shard": 0, "position": 3, "key": bytes(16), "state": "scored", "reason": None, "attempt": None}
+        db.execute(
+            f"INSERT INTO judgments ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",
+            [values.get(name, 1) for name in names],
+        )
+    db.close()
+    with pytest.raises(InputError, match="written by an older jurybox: the run's own command converts it"):
+        Ledger(path, read_only=True)
+    with Ledger(path) as ledger:
+        (old,) = judgments(ledger)
+        assert (old["position"], old["batch_size"], old["batch_position"], old["bisect_depth"]) == (3, 1, 1, 0)
+        ledger.record(judged("w", 1, 0, 4))
+        ledger.replan([ledger.shards()[0].shard], [(key(0, 4), 0, 0)])
+        assert [row["position"] for row in judgments(ledger)] == [0]
 
 
 def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:

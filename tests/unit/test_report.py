@@ -18,11 +18,10 @@ from runner.report import Report, to_json, to_markdown, to_terminal
 ITEMS = {
     "path": "items.jsonl",
     "fields": {"system": "system", "group": "kind"},
-    "labels": {"correct": {"field": "human", "type": "bool"}},
 }
 
 
-def made(tmp_path: Path, ending: Any, n: int = 60, systems: str = "AB", **keywords: Any) -> Run:
+def made(tmp_path: Path, ending: Any, n: int = 60, systems: str = "AB", of: str = "correct", **keywords: Any) -> Run:
     jsonl(
         tmp_path / "items.jsonl",
         [
@@ -38,7 +37,8 @@ def made(tmp_path: Path, ending: Any, n: int = 60, systems: str = "AB", **keywor
             for k in range(n)
         ],
     )
-    return judged_run(tmp_path, ITEMS, ending, **keywords)
+    items = ITEMS | {"labels": {"correct": {"field": "human", "type": "bool", "of": of}}}
+    return judged_run(tmp_path, items, ending, **keywords)
 
 
 def number(row: Any) -> int:
@@ -224,13 +224,13 @@ def test_slices_of_a_graded_score_are_means_with_bounds(tmp_path: Path) -> None:
     def ending(row: Any) -> Any:
         return unscored("malformed", "empty") if number(row) == 0 else {**scored(True), "scores": '{"score": 4}'}
 
-    report = made(tmp_path, ending, n=6, systems="A", judges=["./grade.yaml"]).report()
+    report = made(tmp_path, ending, n=6, systems="A", judges=["./grade.yaml"], of="score").report()
     text = terminal(report)
-    assert "accuracy" not in text
+    assert "strict" not in text
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "slice planned mean if rest worst if rest best" in lines
-    assert "single-session-user 4 4.0000 3.0000 4.2500" in lines
-    assert "task-averaged – 4.0000 – –" in lines
+    assert "slice planned mean 95 % interval worst best" in lines
+    assert "single-session-user 4 4.0000 – 3.0000 4.2500" in lines
+    assert "task-averaged – 4.0000 – – –" in lines
 
 
 def test_one_is_singular(tmp_path: Path) -> None:

@@ -94,6 +94,8 @@ def test_skew_keeps_the_share_over_all(share: float, skew: float, yes: float) ->
         ({"rpm": 0}, "rpm"),
         ({"models": {"a": {"rps": 1}}}, "models.a.rps"),
         ({"structured": "maybe"}, "structured"),
+        ({"miscounted": 0.6, "malformed": 0.6}, "add up"),
+        ({"miscounted_from": 0}, "miscounted_from"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], named: str) -> None:

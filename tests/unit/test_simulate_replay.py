@@ -149,3 +149,35 @@ def test_fifteen_thousand_real_rows_are_each_found(data: Path) -> None:
 
 def _shown(row: dict[str, Any]) -> tuple[str, str, str]:
     return row["question"], row["gold_answer"], row["model_answer"] or ""
+
+
+def test_documents_between_headings_do_not_hide_question_and_answer(data: Path) -> None:
+    """Rows of keyed sentences: the question and the answer stand below headings, and sentences may repeat them."""
+    prompt = (data.parent / "prompts" / "ragbench.txt").read_text(encoding="utf-8")
+    with (data / "ragbench" / "rows.jsonl").open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    fields = ("all_relevant_sentence_keys", "all_utilized_sentence_keys")
+    replies = [json.dumps({name: row[name] for name in fields}) for row in rows]
+    recorded = Replay((r["question"], r["response"], None, reply) for r, reply in zip(rows, replies, strict=True))
+    for row, reply in zip(rows, replies, strict=True):
+        sentences = [f"{key}: {text}" for document in row["documents_sentences"] for key, text in document]
+        repeated = [*sentences, f"9a: {row['question']}", f"9b: {row['response']}"]
+        for documents in (sentences, repeated):
+            filled = prompt.replace("{documents}", "\n".join(documents)).replace("{{", "{").replace("}}", "}")
+            filled = filled.replace("{answer}", row["response"]).replace("{question}", row["question"])
+            assert recorded.find(filled) == reply
+            with pytest.raises(NotRecorded):
+                recorded.find(filled.replace(row["response"], "Something else."))
+
+
+def test_numbers_are_replies(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.jsonl"
+    path.write_text(
+        '{"question": "q", "response": "r", "reply": 4}\n{"question": "q", "response": "s", "reply": 1.5}\n'
+    )
+    recorded = Replay.read(path)
+    assert [recorded.find(fill(PAPER, "q", "g", response)) for response in "rs"] == ["4", "1.5"]
+    assert recorded.yes == 0.5
+    path.write_text('{"question": "q", "response": "r", "reply": [4]}\n')
+    with pytest.raises(InputError, match="a number"):
+        Replay.read(path)

@@ -294,7 +294,8 @@ def test_globs_lists_and_systems(tmp_path: Path) -> None:
         ({"path": []}, "names no file"),
         ({"path": "."}, "is a directory"),
         ({"path": "a.txt"}, "tells no format"),
-        ({"path": "s3://bucket/a.jsonl"}, "only local files"),
+        ({"path": "https://example.org/a.jsonl"}, "local files, s3:// and gs:// URLs are read"),
+        ({"path": "hf://datasets/a/b"}, "is named by items.hf"),
         ({"path": "a.jsonl", "join": {"path": "none.jsonl", "on": "id"}}, "items.join.path: there is no file"),
     ],
 )

@@ -1,0 +1,140 @@
+"""How far judges agree with people, and people with each other, from joint counts.
+
+Hides which label is held against which score, and on which scale each stands; what two sides have in common is measured
+in `comparison`, which is imported only where there is something to measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+from judges import Scale
+
+from .counts import PAIR, Counts
+from .labels import Label
+from .rates import Confusion, Metric
+
+Kind = Literal["binary", "graded", "mixed", "choice"]
+Pairs = Mapping[tuple[float | str, float | str], int]
+"""(value of one side, value of the other) → how often."""
+People = Mapping[tuple[str, str], Mapping[str, Pairs]]
+"""Two labels of one score → system → their values over distinct items."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """A judge's score against a label of it (pairs are trials), or two labels of one score (pairs are items)."""
+
+    judge: str | None
+    """None, like the model: people against people."""
+    model: str | None
+    system: str | None
+    """None: all systems."""
+    label: str
+    second: str | None
+    """The label that people are compared with, where no judge is."""
+    of: str
+    kind: Kind
+    """What the two sides are: both yes or no, both graded, one of each, or both choosing."""
+    threshold: float | None
+    """What is graded was cut here; None: nothing was cut."""
+    n: int
+    metrics: Mapping[str, Metric]
+    confusion: Confusion | None
+    """Where both sides say yes or no, cut or by themselves."""
+    choices: tuple[tuple[str, str, int], ...]
+    """Where both sides choose: every pair of choices with its count."""
+
+    @property
+    def strangers(self) -> bool:
+        """Whether the two sides have no choice in common: they are probably spelled differently."""
+        left, right = {pair[0] for pair in self.choices}, {pair[1] for pair in self.choices}
+        return bool(self.choices) and not left & right
+
+
+def agreement(
+    counts: Counts, labels: Mapping[str, Label], scales: Mapping[str, Mapping[str, Scale]]
+) -> list[Agreement]:
+    """Judges against people: by label, judge and model, over all systems if there are several and for each.
+
+    `scales`: judge → score → scale.
+    """
+    made = []
+    for name, label in labels.items():
+        table = counts["choices" if label.type == "choice" else "labels"].filter(label=name).sort(*PAIR)
+        rows = table.select(*PAIR, "system", "judged", "human", "n").rows()
+        for (judge, model), found in groupby(rows, key=lambda row: row[:2]):
+            scale = scales.get(judge, {}).get(label.score(name), Scale(False, None, None))
+            systems: dict[str, dict[tuple[float | str, float | str], int]] = {}
+            for _, _, system, judged, human, n in found:
+                systems.setdefault(system, {})[judged, human] = n
+            for system, pairs in _with_all(systems):
+                made.append(_agreement((judge, model, system), name, label, None, (scale, label), pairs))
+    return made
+
+
+def people_agreement(people: People, labels: Mapping[str, Label]) -> list[Agreement]:
+    """People against people: by pair of labels, over all systems if there are several and for each."""
+    made = []
+    for (first, second), systems in people.items():
+        one, other = labels[first], labels[second]
+        for system, pairs in _with_all(systems):
+            made.append(_agreement((None, None, system), first, one, second, (one, other), pairs))
+    return made
+
+
+def _with_all(systems: Mapping[str, Pairs]) -> Iterable[tuple[str | None, Pairs]]:
+    if len(systems) > 1:
+        together: dict[tuple[float | str, float | str], int] = {}
+        for pairs in systems.values():
+            for pair, n in pairs.items():
+                together[pair] = together.get(pair, 0) + n
+        yield None, together
+    yield from sorted(systems.items())
+
+
+def _agreement(
+    place: tuple[str | None, str | None, str | None],
+    name: str,
+    label: Label,
+    second: str | None,
+    sides: tuple[Scale | Label, Label],
+    pairs: Pairs,
+) -> Agreement:
+    from .comparison import Side, compare_choices, compare_numbers
+
+    # In an order of their own: resamples must not depend on the order in which rows were read.
+    found = sorted(pairs.items())
+    judge, model, system = place
+    kind: Kind = "choice"
+    threshold, confusion = None, None
+    if label.type == "choice":
+        metrics = compare_choices(found, people=judge is None)
+    else:
+        one, other = sides
+        if isinstance(one, Label):
+            left = Side(one.type == "ordinal", one.threshold)
+        else:
+            left = Side(not one.binary, other.threshold, one)
+        right = Side(other.type == "ordinal", other.threshold)
+        kind = "mixed" if left.graded != right.graded else "graded" if left.graded else "binary"
+        metrics, confusion = compare_numbers(found, left, right, people=judge is None)
+        if confusion is not None and kind != "binary":
+            threshold = left.threshold if left.graded else right.threshold
+    return Agreement(
+        judge=judge,
+        model=model,
+        system=system,
+        label=name,
+        second=second,
+        of=label.score(name),
+        kind=kind,
+        threshold=threshold,
+        n=sum(pairs.values()),
+        metrics=metrics,
+        confusion=confusion,
+        choices=tuple((str(x), str(y), n) for (x, y), n in found) if kind == "choice" else (),
+    )

@@ -1,0 +1,1 @@
+"""The commands of `jurybox`, a module per group; `runner.cli` puts them together."""

@@ -1,0 +1,45 @@
+"""A judge in Python through the whole program: what its code cannot deal with is one trial without a score."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runs import Workspace, items, model
+
+from runner.simulate import Simulation, running
+
+JUDGE = """
+from judges import Judge, load_judge, parse_judge
+from pathlib import Path
+
+
+class Careful(Judge):
+    def read(self, reply, count=1):
+        return super().read(reply, count)
+
+    def scores(self, verdict, item):
+        if item.id == "q3-brook":
+            return {"correct": 1 / 0}
+        return super().scores(verdict, item)
+
+
+judge = parse_judge(load_judge("yes-no", Path()).source.replace("name: yes-no", "name: careful"), "careful", Careful)
+"""
+
+
+def test_an_error_in_a_judges_code_ends_that_trial_and_no_other(tmp_path: Path) -> None:
+    work = Workspace(tmp_path)
+    work.write_items(items(range(10)))
+    (tmp_path / "mine.py").write_text(JUDGE)
+    with running(Simulation()) as url:
+        work.write_config(model(url), judges=["./mine.py:judge"], max_unscored=0.2)
+        assert work.run().status == 0
+    work.assert_each_trial_judged_once(20)
+    frame = work.results()
+    (failed,) = frame.filter(frame["state"] != "scored").to_dicts()
+    assert (failed["item_id"], failed["state"], failed["reason"]) == ("q3-brook", "failed", "judge_code")
+    # Its reply was paid for, and is kept with what went wrong.
+    assert failed["answer_text"] in ("yes", "no")
+    assert work.query("SELECT error FROM attempts WHERE error IS NOT NULL") == [
+        ("judge_code: ZeroDivisionError: division by zero",)
+    ]
