@@ -212,10 +212,10 @@ def run(
     limits: {"rpm": …, "tpm": …, "in_flight": …} of each model that states none: requests and tokens a minute.
     batch, sampling: of each judge that states none, as in a config's `judges:` entry.
     fields: canonical name → column, such as {"response": "hypothesis"}. labels: name → column, or a config's mapping.
-    out: the run's directory. By default `runs/NAME-DIGEST` for items in memory, whose digest tells apart items, judges,
-        models and sampling, so that the same call finds its run; `runs/NAME` for files. NAME: `name`, else the judge's
-        (the file's). Items in memory are written there too, readable by you alone.
-    limit, sample: judge only the first so many items; a sample of so many, drawn from all groups by `seed`.
+    out: the run's directory. By default `runs/NAME-DIGEST` for items in memory, whose digest tells apart items (in any
+        order), judges, models and sampling, so that the same call finds its run; `runs/NAME` for files. NAME: `name`,
+        else the judge's (the file's). Items in memory are written there too, readable by you alone.
+    limit, sample: judge only the first so many items; or a sample of so many, drawn from all groups by `seed`.
     local: judge in this process. False: on Ray started here; or on the Ray cluster at `address`.
     progress: tell on stderr how far it is. stdout is never written to.
     settings: further keys of a config: repeats, seed, budget, retry, max_unscored, …
@@ -230,14 +230,14 @@ def run(
 
     _log_to_stderr()
     switch = Switch()
-    call = call_of(
-        Asked(items, judge, model, base_url, api_key_env, limits, batch, sampling, fields, labels, name, settings), out
-    )
+    asked = Asked(
+        items, judge, model, base_url, api_key_env, limits, batch, sampling, fields, labels, name, settings,
+        limit, sample,
+    )  # fmt: skip
+    call = call_of(asked, out)
     call.carry_out(
         switch,
         lambda judging: on_a_thread(judging, switch),
-        limit=limit,
-        sample=sample,
         local=local,
         address=address,
         progress=progress,
@@ -272,15 +272,28 @@ async def arun(
 
     _log_to_stderr()
     switch = Switch()
-    asked = Asked(items, judge, model, base_url, api_key_env, limits, batch, sampling, fields, labels, name, settings)
+    asked = Asked(
+        items,
+        judge,
+        model,
+        base_url,
+        api_key_env,
+        limits,
+        batch,
+        sampling,
+        fields,
+        labels,
+        name,
+        settings,
+        limit,
+        sample,
+    )
 
     def work() -> Run:
         call = call_of(asked, out)
         call.carry_out(
             switch,
             lambda judging: judging(),
-            limit=limit,
-            sample=sample,
             local=local,
             address=address,
             progress=progress,

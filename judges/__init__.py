@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .condition import Condition
+from .constraint import Constraint, constraint_of
 from .document import JudgeError
 from .item import Item, text_of
 from .judge import Judge
@@ -22,6 +23,7 @@ from .outcome import (
     Scored,
 )
 from .ragbench import RagbenchReply, SentenceSupport
+from .reformat import Reformat, reformat_of, text_to_copy_from
 from .sampling import Sampling
 from .scoring import Scale
 from .spec import MAX_BATCH
@@ -31,6 +33,7 @@ __all__ = [
     "PARSER_VERSION",
     "STATES",
     "Condition",
+    "Constraint",
     "Failed",
     "Item",
     "Judge",
@@ -42,14 +45,18 @@ __all__ = [
     "RagbenchReply",
     "Reading",
     "Reason",
+    "Reformat",
     "Refused",
     "Reply",
     "Sampling",
     "Scale",
     "Scored",
     "SentenceSupport",
+    "constraint_of",
     "library_names",
     "load_judge",
     "parse_judge",
+    "reformat_of",
     "text_of",
+    "text_to_copy_from",
 ]

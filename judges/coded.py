@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import math
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,14 @@ OPEN = ("fault", "missing", "outcomes", "read", "render", "render_batch", "route
 """What a subclass of Judge may do in its own way. All else is asked of a run's judges without their code."""
 
 _TEXT = "__judge_text__"
+_JSON: dict[str, tuple[type, ...]] = {
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "string": (str,),
+    "array": (list,),
+    "object": (dict,),
+}
 
 
 def checked(scores: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
@@ -30,21 +39,26 @@ def checked(scores: Callable[..., dict[str, float]]) -> Callable[..., dict[str, 
 
     @wraps(scores)
     def within(self: Any, *arguments: Any, **named: Any) -> dict[str, float]:
-        found = {}
-        for name, value in scores(self, *arguments, **named).items():
-            scale = self.scales().get(name)
-            if scale is None:
-                raise JudgeError(
-                    f"judge {self.name!r}: there is no score {name!r}; its data names {list(self.scales())}"
-                )
-            found[name] = float(value)
-            low, high = (0.0, 1.0) if scale.binary else (scale.low, scale.high)
-            inside = (low is None or found[name] >= low) and (high is None or found[name] <= high)
-            if not (inside and math.isfinite(found[name])) or (scale.binary and found[name] not in (0.0, 1.0)):
-                raise JudgeError(f"judge {self.name!r}: the score {name!r} cannot be {value!r}; its data says {scale}")
-        return found
+        return _held_to_scales(self, scores(self, *arguments, **named))
 
     return within
+
+
+def check_verdict(judge: Any, types: Mapping[str, str], verdict: Mapping[str, Any], item: Any) -> None:
+    """Raises where a verdict that a judge's code made is none of this judge, or its scores are off their scales.
+
+    `types` are the JSON types of the verdict's fields.
+    """
+    json.dumps(dict(verdict), allow_nan=False)
+    if set(verdict) != set(types):
+        raise JudgeError(f"judge {judge.name!r}: a verdict has the fields {list(types)}, not {list(verdict)}")
+    for name, value in verdict.items():
+        kinds = _JSON[types[name]]
+        if not isinstance(value, kinds) or (isinstance(value, bool) and types[name] != "boolean"):
+            raise JudgeError(f"judge {judge.name!r}: the verdict's {name} must be a JSON {types[name]}, not {value!r}")
+    if judge.choices and (strangers := set(verdict.values()) - set(judge.choices)):
+        raise JudgeError(f"judge {judge.name!r}: {strangers.pop()!r} is none of its labels")
+    _held_to_scales(judge, judge.scores(verdict, item))
 
 
 def code_of(kind: type, base: type) -> str:
@@ -82,6 +96,20 @@ def text_of_file(path: Path) -> str:
         raise JudgeError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise JudgeError(f"{path}: not UTF-8 at byte {error.start}") from None
+
+
+def _held_to_scales(judge: Any, scores: Mapping[str, Any]) -> dict[str, float]:
+    found = {}
+    for name, value in scores.items():
+        scale = judge.scales().get(name)
+        if scale is None:
+            raise JudgeError(f"judge {judge.name!r}: there is no score {name!r}; its data names {list(judge.scales())}")
+        found[name] = float(value)
+        low, high = (0.0, 1.0) if scale.binary else (scale.low, scale.high)
+        inside = (low is None or found[name] >= low) and (high is None or found[name] <= high)
+        if not (inside and math.isfinite(found[name])) or (scale.binary and found[name] not in (0.0, 1.0)):
+            raise JudgeError(f"judge {judge.name!r}: the score {name!r} cannot be {value!r}; its data says {scale}")
+    return found
 
 
 def _told(error: Exception, where: str) -> str:

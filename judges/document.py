@@ -1,17 +1,13 @@
-"""YAML that refuses what YAML would swallow, and pydantic's complaints in a user's words.
+"""YAML that refuses what YAML would swallow: a key given twice, a word as a key that it takes for true.
 
-Hides the two libraries' ways of failing: what comes out is a JudgeError of one line per fault, with the file and the
-path of the key, and the name that was meant where one is near.
+Hides how the library fails: what comes out is a JudgeError with the file and the line.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterator
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
 
 
 class JudgeError(Exception):
@@ -59,45 +55,3 @@ def parse_yaml(text: str, where: str, keys: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise JudgeError(f"{where}: must be a mapping with the keys {keys}")
     return data
-
-
-def explain(error: ValidationError, record: type[BaseModel], where: str) -> JudgeError:
-    """All faults of a document, a line each."""
-    return JudgeError("\n  ".join(f"{where}: {line}" for line in _faults(error, record)))
-
-
-def _faults(error: ValidationError, record: type[BaseModel]) -> Iterator[str]:
-    for fault in error.errors():
-        location = [str(part) for part in fault["loc"]]
-        message = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(location[-1], _siblings(record, location[:-1]), n=1)
-            message = "unknown key" + (f"; did you mean {near[0]!r}?" if near else "")
-        elif fault["type"] == "missing":
-            message = "is missing"
-        elif isinstance(fault["input"], bool) and fault["type"] not in ("bool_type", "value_error"):
-            message += " (got a boolean: in YAML 1.1 yes, no, on and off are booleans; quote the word)"
-        yield f"{'.'.join(location)}: {message}" if location else message
-
-
-def _siblings(record: type[BaseModel], path: list[str]) -> list[str]:
-    """Every key that could stand at `path`; parts of it that name no record (list positions, kinds) are passed over."""
-    records = [record]
-    for part in path:
-        below = [model for parent in records for model in _records_of(parent, part)]
-        records = below or records
-    return sorted({field.alias or name for model in records for name, field in model.model_fields.items()})
-
-
-def _records_of(record: type[BaseModel], key: str) -> list[type[BaseModel]]:
-    for name, field in record.model_fields.items():
-        if key in (name, field.alias):
-            return list(_models_in(field.annotation))
-    return []
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in getattr(annotation, "__args__", ()):
-        yield from _models_in(argument)

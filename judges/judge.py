@@ -14,13 +14,13 @@ from functools import cached_property
 from typing import Any, SupportsIndex
 
 from .blocks import NUMBER, Blocks
-from .coded import checked, code_of, loaded
+from .coded import check_verdict, checked, code_of, loaded
 from .condition import Condition
 from .item import Item, text_of
 from .outcome import Malformed, Reading, Reply, Scored
 from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads, read
 from .sampling import Sampling
-from .scoring import Scale, scores_of
+from .scoring import Scale, scales_of, scores_of
 from .sentences import as_lines, keyed_sentences
 from .spec import Binding, JudgeSpec, Slices
 from .template import Template, parse_template
@@ -108,10 +108,20 @@ class Judge:
         return self._spec.batch.example if self._spec.batch else None
 
     @property
+    def is_list(self) -> bool:
+        """Whether a reply is a list of scores, one for each item asked about."""
+        return self._spec.is_list
+
+    @property
     def choices(self) -> tuple[str, ...]:
         """The labels of which a reply chooses one; empty where the judge is of another kind."""
         reads = self._spec.reads
         return tuple(reads.labels) if isinstance(reads, ChoiceReads) else ()
+
+    @property
+    def reads(self) -> AnyReads:
+        """How replies are read, as data."""
+        return self._spec.reads
 
     @property
     def verdict_fields(self) -> list[str]:
@@ -134,24 +144,7 @@ class Judge:
         reads, reach = self._spec.reads, self._spec.at_least
         if self._spec.scoring:
             return self._spec.scoring.scales()
-        if isinstance(reads, ChoiceReads):
-            values = [value for value in reads.values().values() if value is not None]
-            if not values:
-                return {}
-            if all(isinstance(value, bool) for value in values):
-                return {reads.verdict: Scale(binary=True)}
-            return {reads.verdict: Scale(False, min(values), max(values), None, reach.get(reads.verdict))}
-        scales: dict[str, Scale] = {}
-        for name, kind in reads.verdict_types.items():
-            if kind == "boolean":
-                scales[name] = Scale(binary=True)
-            elif isinstance(reads, ScoresReads):
-                scales[name] = Scale(False, reads.low, reads.high, reads.step, reach.get(name))
-            elif kind in ("integer", "number") and isinstance(reads, ObjectReads):
-                field = reads.json_schema["properties"][name]
-                step = 1 if kind == "integer" else None
-                scales[name] = Scale(False, field.get("minimum"), field.get("maximum"), step, reach.get(name))
-        return scales
+        return scales_of(reads, reach)
 
     def route(self, item: Item) -> str | None:
         """The name of the item's template; None where no route matches."""
@@ -160,10 +153,13 @@ class Judge:
                 return route.template
         return None
 
+    def fields(self, template: str) -> list[str]:
+        """The item's fields that stand in the template."""
+        return list(dict.fromkeys(self._binding(name).field for name in self._names(template)))
+
     def missing(self, item: Item, template: str) -> list[str]:
         """The item's fields that the template needs and that are absent or null. An empty response is not missing."""
-        needed = (self._binding(name).field for name in self._names(template))
-        return [field for field in dict.fromkeys(needed) if field != "response" and item.fields.get(field) is None]
+        return [name for name in self.fields(template) if name != "response" and item.fields.get(name) is None]
 
     def fault(self, item: Item, template: str) -> str | None:
         """Why the item cannot be put into the template although nothing is missing; None: it can."""
@@ -180,7 +176,7 @@ class Judge:
         """The messages to send for one item; of a batched judge those of a batch of one."""
         if self.batch:
             return self.render_batch([item], template)
-        values = self._values(item, template)
+        values = self.values(item, template)
         messages = [{"role": role, "content": part.fill(values)} for role, part in self._parsed[template].items()]
         if json_hint and self.json_hint:
             messages[-1]["content"] += "\n\n" + self.json_hint
@@ -188,13 +184,13 @@ class Judge:
 
     def render_batch(self, items: Sequence[Item], template: str) -> list[dict[str, str]]:
         """The messages to send for several items of a template, in this order."""
-        blocks = self._blocks[template].join([self._values(item, template) for item in items])
+        blocks = self._blocks[template].join([self.values(item, template) for item in items])
         parts = self._parsed[template]
         return [{"role": role, "content": blocks if role == "user" else part.fill({})} for role, part in parts.items()]
 
     def marked(self, item: Item, template: str) -> bool:
         """Whether the item's text holds what opens a block of this batched judge: then it is judged alone."""
-        return self.batch is not None and self._blocks[template].marked(self._values(item, template).values())
+        return self.batch is not None and self._blocks[template].marked(self.values(item, template).values())
 
     def response_schema(self) -> dict[str, Any] | None:
         """The JSON Schema to have enforced; None where the reply is no object."""
@@ -223,6 +219,10 @@ class Judge:
             return found
         provenance = replace(reading.provenance, notes=(*reading.provenance.notes, *found))
         return replace(reading, provenance=provenance)
+
+    def check(self, verdict: Mapping[str, Any], item: Item) -> None:
+        """JudgeError where a verdict on the item is none that this judge's data allows: its own code may err."""
+        check_verdict(self, self._spec.reads.verdict_types, verdict, item)
 
     def scores(self, verdict: Mapping[str, Any], item: Item) -> dict[str, float]:
         """What a verdict on the item is worth, by name."""
@@ -288,7 +288,8 @@ class Judge:
         names = dict.fromkeys(name for part in self._parsed[template].values() for name in part.names)
         return [name for name in names if not (self.batch and name == NUMBER)]
 
-    def _values(self, item: Item, template: str) -> dict[str, str]:
+    def values(self, item: Item, template: str) -> dict[str, str]:
+        """The item's texts, by the places of the template that they fill."""
         values = {}
         for name in self._names(template):
             binding = self._binding(name)

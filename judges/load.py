@@ -12,7 +12,8 @@ import yaml
 from pydantic import ValidationError
 
 from .coded import loaded, text_of_file
-from .document import JudgeError, explain, parse_value, parse_yaml
+from .complaints import explain
+from .document import JudgeError, parse_value, parse_yaml
 from .judge import Judge
 from .spec import JudgeSpec
 

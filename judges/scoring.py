@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads
+
 Value = bool | int | float
 
 
@@ -29,3 +31,25 @@ class Scale:
 def scores_of(verdict: Mapping[str, Any]) -> dict[str, float]:
     """Score name → value, for every field of the verdict that is a truth value or a number."""
     return {name: float(value) for name, value in verdict.items() if isinstance(value, bool | int | float)}
+
+
+def scales_of(reads: AnyReads, reach: Mapping[str, float]) -> dict[str, Scale]:
+    """Score name → what it can be. `reach`: score name → the value that the judge asks how many scores reach."""
+    if isinstance(reads, ChoiceReads):
+        values = [value for value in reads.values().values() if value is not None]
+        if not values:
+            return {}
+        if all(isinstance(value, bool) for value in values):
+            return {reads.verdict: Scale(binary=True)}
+        return {reads.verdict: Scale(False, min(values), max(values), None, reach.get(reads.verdict))}
+    scales: dict[str, Scale] = {}
+    for name, kind in reads.verdict_types.items():
+        if kind == "boolean":
+            scales[name] = Scale(binary=True)
+        elif isinstance(reads, ScoresReads):
+            scales[name] = Scale(False, reads.low, reads.high, reads.step, reach.get(name))
+        elif kind in ("integer", "number") and isinstance(reads, ObjectReads):
+            field = reads.json_schema["properties"][name]
+            step = 1 if kind == "integer" else None
+            scales[name] = Scale(False, field.get("minimum"), field.get("maximum"), step, reach.get(name))
+    return scales

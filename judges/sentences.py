@@ -17,7 +17,8 @@ _KEY_NAMES = ("key", "sentence_key")
 _TEXT_NAMES = ("text", "sentence")
 _WHOLE = "must be a list of sentences, or a list of documents that are lists of sentences"
 _ONE = "must be a text, [key, text], or a mapping of key and text"
-_NO_KEY = re.compile(r"\s|[!?…。！？]$|.{41}")
+_KEY = re.compile(r"(?=.*[0-9_])\S{1,40}(?<![.!?…。！？])", re.S)
+_SENTENCE = re.compile(r"(?=.*\s).*|.{41,}|[^0-9_]*[.!?…。！？]", re.S)
 
 
 def keyed_sentences(value: Any) -> list[Sentence]:
@@ -25,8 +26,8 @@ def keyed_sentences(value: Any) -> list[Sentence]:
 
     A list of documents, each a list of sentences, or one flat list of sentences, which is document 0. A sentence is
     `[key, text]`, a mapping of `key` (or `sentence_key`) and `text` (or `sentence`), or a plain text, which gets a key;
-    all have the same form. A document may be empty. In a flat list of `[key, text]` no key holds a blank, ends like a
-    sentence (but for a dot) or is long: by that it is told from documents of two plain sentences.
+    all have the same form. A document may be empty. In a flat list of `[key, text]` every key holds a digit or `_`, and
+    no blank: by that it is told from documents of two plain sentences, and what may be either is refused.
     """
     if not _is_list(value):
         raise ValueError(f"{_WHOLE}, not {_named(value)}")
@@ -72,13 +73,17 @@ def _is_flat(value: Sequence[Any]) -> bool:
     """Whether the lists are the sentences themselves, `[key, text]` all of them."""
     if not all(_is_list(part) and len(part) == 2 and all(isinstance(text, str) for text in part) for part in value):
         return False
-    keys = [_NO_KEY.search(part[0]) is None for part in value]
-    if len(set(keys)) > 1:
-        raise ValueError(
-            f"[{keys.index(not keys[0])}]: it cannot be told whether these are [key, text] or documents of two "
-            "sentences; write each sentence as {key, text}"
-        )
-    return keys[0]
+    firsts = [part[0] for part in value]
+    if all(map(_KEY.fullmatch, firsts)):
+        return True
+    if all(map(_SENTENCE.fullmatch, firsts)):
+        return False
+    like = _SENTENCE if _SENTENCE.fullmatch(firsts[0]) else _KEY
+    odd = next(number for number, first in enumerate(firsts) if not like.fullmatch(first))
+    raise ValueError(
+        f"[{odd}]: it cannot be told whether these are [key, text] or documents of two sentences; "
+        "write each sentence as {key, text}"
+    )
 
 
 def _sentence(value: Any, path: str) -> tuple[str | None, str]:

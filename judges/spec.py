@@ -112,6 +112,8 @@ class JudgeSpec(_Record):
     bind: dict[str, Annotated[Binding, BeforeValidator(_binding)]] = {}
     route: Annotated[list[Route], Field(min_length=1)]
     on_unrouted: Literal["error", "skip"] = "error"
+    ignores_response: bool = False
+    """A template may go without the response: the judge looks at the question or the documents alone."""
     templates: Annotated[dict[str, Text | Roles], Field(min_length=1)]
     sampling: Sampling = Sampling()
     structured: Annotated[Literal["off", "auto", "require"], BeforeValidator(_off)] = "off"
@@ -140,8 +142,8 @@ class JudgeSpec(_Record):
     def _consistent(self) -> JudgeSpec:
         if not _NAME.fullmatch(self.name):
             raise ValueError("name: must be of letters, digits, '.', '_' and '-'")
-        if self.structured != "off" and self.reads.response_schema() is None:
-            raise ValueError(f"structured: {self.structured} needs a reading of the kind object")
+        if self.json_hint is not None and self.reads.response_schema() is None:
+            raise ValueError("json_hint: needs a reading of the kind object")
         if self.json_hint is not None and self.structured == "off":
             raise ValueError("json_hint: is never sent while structured is off")
         if self.official and self.official.contains != self.official.contains.lower():
@@ -157,13 +159,16 @@ class JudgeSpec(_Record):
 
     def _check_names(self) -> None:
         used: set[str] = set()
+        blind: list[str] = []
         for name, roles in self.messages().items():
+            fields: set[str] = set()
             for role, text in roles.items():
                 try:
                     places = parse_template(text).names
                 except ValueError as error:
                     raise ValueError(f"templates.{name}: {error}") from None
                 used.update(places)
+                fields.update(self.bind[place].field if place in self.bind else place for place in places)
                 for place in places:
                     if self.batch and role == "system":
                         raise ValueError(f"templates.{name}.system: {{{place}}}: one system text stands for all items")
@@ -176,11 +181,19 @@ class JudgeSpec(_Record):
                             + _meant(place, known)
                             + f" (an item's own field is used through bind: {{{place}: {place}}})"
                         )
+            blind += [] if "response" in fields else [name]
         for name in self.bind:
             if name not in used:
                 raise ValueError(f"bind.{name}: no template uses {{{name}}}" + _meant(name, sorted(used)))
             if self.batch and name == NUMBER:
                 raise ValueError(f"bind.{name}: is the number of a block")
+        if blind and not self.ignores_response:
+            raise ValueError(
+                f"templates.{blind[0]}: holds no {{response}}, so that its prompt says nothing of the answer; put it "
+                "in (or, where the question or the documents alone are to be judged, write ignores_response: true)"
+            )
+        if self.ignores_response and not blind:
+            raise ValueError("ignores_response: every template holds the response")
 
     def _check_batch(self) -> None:
         if self.batch is None:

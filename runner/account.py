@@ -72,6 +72,14 @@ class Account:
             self.held_off_at = asyncio.get_running_loop().time()
             self.limiter.pause(seconds)
 
+    async def wait(self, seconds: float) -> None:
+        """Sleep without holding a slot; the order to stop ends it."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.closed.wait()
+        except TimeoutError:
+            return
+
     def close(self) -> None:
         """Start no request of this account any more."""
         self.closed.set()

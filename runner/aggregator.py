@@ -53,6 +53,10 @@ class Aggregator:
         """Everything ever spent in this run, by model."""
         return self._ledger.spend()
 
+    def keep(self, key: str, value: str) -> None:
+        """Keeps a value with the run."""
+        self._ledger.set_meta(key, value)
+
     def close(self) -> None:
         """Closes the ledger."""
         self._ledger.close()

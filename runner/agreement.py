@@ -25,6 +25,14 @@ People = Mapping[tuple[str, str], Mapping[str, Pairs]]
 
 
 @dataclass(frozen=True, slots=True)
+class Ranges:
+    """The lowest and the highest value of a label, and the ends of the scale of a judge's score."""
+
+    label: tuple[float, float]
+    score: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class Agreement:
     """A judge's score against a label of it (pairs are trials), or two labels of one score (pairs are items)."""
 
@@ -40,13 +48,17 @@ class Agreement:
     kind: Kind
     """What the two sides are: both yes or no, both graded, one of each, or both choosing."""
     threshold: float | None
-    """What is graded was cut here; None: nothing was cut."""
+    """The label, and the judge's score where that is graded, was cut here; None: neither was."""
+    second_threshold: float | None
+    """The second label was cut here."""
     n: int
     metrics: Mapping[str, Metric]
     confusion: Confusion | None
     """Where both sides say yes or no, cut or by themselves."""
     choices: tuple[tuple[str, str, int], ...]
     """Where both sides choose: every pair of choices with its count."""
+    ranges: Ranges | None
+    """Where the label, over all systems, seems to be on another scale than the judge's score."""
 
     @property
     def strangers(self) -> bool:
@@ -71,8 +83,9 @@ def agreement(
             systems: dict[str, dict[tuple[float | str, float | str], int]] = {}
             for _, _, system, judged, human, n in found:
                 systems.setdefault(system, {})[judged, human] = n
+            ranges = _ranges(scale, systems.values()) if label.type == "ordinal" and not scale.binary else None
             for system, pairs in _with_all(systems):
-                made.append(_agreement((judge, model, system), name, label, None, (scale, label), pairs))
+                made.append(_agreement((judge, model, system), name, label, None, (scale, label), pairs, ranges))
     return made
 
 
@@ -84,6 +97,21 @@ def people_agreement(people: People, labels: Mapping[str, Label]) -> list[Agreem
         for system, pairs in _with_all(systems):
             made.append(_agreement((None, None, system), first, one, second, (one, other), pairs))
     return made
+
+
+def _ranges(scale: Scale, systems: Iterable[Pairs]) -> Ranges | None:
+    """Where a label has a value that the scale has not, or keeps to its lower half while the scores do not.
+
+    A shorter scale begins at 0 or 1, low on a longer one; labels that are high throughout are an easy task.
+    """
+    if scale.low is None or scale.high is None:
+        return None
+    pairs = [pair for found in systems for pair in found]
+    given, said = [float(pair[0]) for pair in pairs], [float(pair[1]) for pair in pairs]
+    low, high, half = min(said), max(said), (scale.low + scale.high) / 2
+    if scale.low <= low and high <= scale.high and (high > half or max(given) <= half):
+        return None
+    return Ranges((low, high), (scale.low, scale.high))
 
 
 def _with_all(systems: Mapping[str, Pairs]) -> Iterable[tuple[str | None, Pairs]]:
@@ -103,6 +131,7 @@ def _agreement(
     second: str | None,
     sides: tuple[Scale | Label, Label],
     pairs: Pairs,
+    ranges: Ranges | None = None,
 ) -> Agreement:
     from .comparison import Side, compare_choices, compare_numbers
 
@@ -110,7 +139,7 @@ def _agreement(
     found = sorted(pairs.items())
     judge, model, system = place
     kind: Kind = "choice"
-    threshold, confusion = None, None
+    threshold, second_threshold, confusion = None, None, None
     if label.type == "choice":
         metrics = compare_choices(found, people=judge is None)
     else:
@@ -122,8 +151,11 @@ def _agreement(
         right = Side(other.type == "ordinal", other.threshold)
         kind = "mixed" if left.graded != right.graded else "graded" if left.graded else "binary"
         metrics, confusion = compare_numbers(found, left, right, people=judge is None)
-        if confusion is not None and kind != "binary":
-            threshold = left.threshold if left.graded else right.threshold
+        if confusion is not None and judge is not None:
+            threshold = other.threshold if kind != "binary" else None
+        elif confusion is not None:
+            threshold = left.threshold if left.graded else None
+            second_threshold = right.threshold if right.graded else None
     return Agreement(
         judge=judge,
         model=model,
@@ -133,8 +165,10 @@ def _agreement(
         of=label.score(name),
         kind=kind,
         threshold=threshold,
+        second_threshold=second_threshold,
         n=sum(pairs.values()),
         metrics=metrics,
         confusion=confusion,
         choices=tuple((str(x), str(y), n) for (x, y), n in found) if kind == "choice" else (),
+        ranges=ranges,
     )

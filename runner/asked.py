@@ -7,24 +7,21 @@ shared out over its trials, so that the worker's loop shows only what happens.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from judges import PARSER_VERSION, Failed, Item, Malformed, Outcome, Refused, Reply, Scored
+from judges import PARSER_VERSION, Failed, Item, Judge, Malformed, Outcome, Refused, Reply, Scored
 
 from .batches import BLOCK_MARKER
 from .client import EndpointError
 from .completion import Completion
 from .ladder import Again
-from .plan import Pair, estimate_tokens, prompt_bytes
+from .plan import Pair
 from .protocol import Attempt, History, Judgment, Task, Trial, Usage, Waiting
-
-DEFAULT_REPLY_TOKENS = 512
-"""Reserved for a reply where the sampling sets no max_tokens."""
+from .structured import FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +44,8 @@ class Asked:
     worker: str
     stage: str
     """Which call of the ladder this is, by what the trials have been through."""
+    notes: tuple[str, ...] = ()
+    """How it differs from what is asked first and everywhere."""
 
     @property
     def history(self) -> History:
@@ -72,24 +71,26 @@ class Asked:
                 )
                 for history in histories
             ]
+            return replace(self, histories=tuple(histories), notes=self.notes + completion.notes)
+        return replace(self, histories=tuple(histories))
+
+    def with_copy(self, completion: Completion) -> Asked:
+        """The same after a request to the reformat model, which is paid like any other."""
+        share = completion.usage.shared(len(self.trials))
+        histories = (replace(h, attempts=h.attempts + 1, usage=h.usage + share) for h in self.histories)
+        return replace(self, histories=tuple(histories))
+
+    def without_copy(self, failed: bool) -> Asked:
+        """The same after the reformat model gave none; `failed`: although it was asked."""
+        if not failed:
+            return self
+        histories = (replace(h, attempts=h.attempts + 1, reformat_failed=h.reformat_failed + 1) for h in self.histories)
         return replace(self, histories=tuple(histories))
 
     def outcomes(self, completion: Completion) -> list[Outcome]:
         """What the completion says of each trial."""
-        judge = self.pair.judge
         reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
-        if not judge.code:
-            return list(judge.outcomes(judge.read(reply, len(self.trials)), self.items))
-        try:
-            outcomes: list[Outcome] = list(judge.outcomes(judge.read(reply, len(self.trials)), self.items))
-            for outcome, item in zip(outcomes, self.items, strict=True):
-                if isinstance(outcome, Scored):
-                    judge.scores(outcome.verdict, item)
-        except Exception as error:
-            # The user's own code, which one reply in a million may surprise: its trial ends without a score, the reply
-            # is kept, and the others go on.
-            return [Failed("judge_code", f"{type(error).__name__}: {error}")] * len(self.trials)
-        return outcomes
+        return outcomes_of(self.pair.judge, reply, self.items)
 
     def judgments(
         self, outcomes: Sequence[Outcome], latency_s: float | None, *, called: bool = True
@@ -103,7 +104,9 @@ class Asked:
         reason: str | None = None
         verdict: Mapping[str, Any] | None = None
         stage = self.stage
-        notes: tuple[str, ...] = ("json_hint",) if self.pair.json_hint else ()
+        notes = (("json_hint",) if self.pair.json_hint else ()) + self.notes
+        if history.reformat_failed:
+            notes += (f"reformat_failed:{history.reformat_failed}",)
         if not self.batched and judge.marked(item, trial.template):
             notes += (BLOCK_MARKER,)
         match outcome:
@@ -111,6 +114,8 @@ class Asked:
                 notes += provenance.notes
                 if stage == "first":
                     stage = provenance.stage
+                elif provenance.stage == "reformat":
+                    stage, notes = provenance.stage, (*notes, f"asked:{stage}")
                 else:
                     notes += (f"read:{provenance.stage}",)
             case Malformed(code, _):
@@ -131,7 +136,7 @@ class Asked:
             stage=stage,
             notes=notes,
             parser_version=PARSER_VERSION,
-            structured=self.pair.structured,
+            structured="refused" if any(f"not_sent:{name}" in notes for name in FIELDS) else self.pair.mode,
             batch_size=len(self.trials),
             batch_position=place + 1,
             bisect_depth=history.depth,
@@ -170,8 +175,8 @@ class Asked:
             retry_after_s=error.retry_after_s,
         )
 
-    def answered(self, try_: int, sent_at: float, completion: Completion) -> Attempt:
-        """The attempt that brought a reply."""
+    def answered(self, try_: int, sent_at: float, completion: Completion, outcomes: Sequence[Outcome] = ()) -> Attempt:
+        """The attempt that brought a reply, read as `outcomes`."""
         return replace(
             self._attempt(try_, sent_at),
             status=200,
@@ -183,6 +188,8 @@ class Asked:
             refusal_text=completion.refusal,
             usage=completion.usage,
             latency_s=completion.latency_s,
+            reading=reading_of(outcomes),
+            parser_version=PARSER_VERSION if outcomes else None,
         )
 
     def _attempt(self, try_: int, sent_at: float) -> Attempt:
@@ -201,57 +208,35 @@ class Asked:
         )
 
 
-def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked:
-    """Render the request of some trials, each under the key that its own prompt gives it."""
-    judge = pair.judge
-    items = tuple(item_of(trial) for trial in trials)
-    rendered = [judge.render(item, trial.template) for item, trial in zip(items, trials, strict=True)]
-    keys = tuple(
-        pair.key(trial.system, trial.item_id, messages, task.repeat)
-        for trial, messages in zip(trials, rendered, strict=True)
-    )
-    template = trials[0].template
-    if len(trials) > 1:
-        messages = judge.render_batch(items, template)
-    elif pair.json_hint:
-        messages = judge.render(items[0], template, json_hint=True)
-    else:
-        messages = rendered[0]
-    stage = _stage(trials[0].history)
-    tokens_in = estimate_tokens(prompt_bytes(messages))
-    tokens_out = pair.sampling.max_tokens or DEFAULT_REPLY_TOKENS
-    price = pair.model.price
-    return Asked(
-        task=task,
-        trials=trials,
-        histories=tuple(trial.history for trial in trials),
-        items=items,
-        keys=keys,
-        pair=pair,
-        body=pair.body(messages),
-        tokens=tokens_in + tokens_out,
-        usd=0.0 if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6,
-        request_id=_request_id(stage, keys),
-        worker=worker,
-        stage=stage,
-    )
+def outcomes_of(judge: Judge, reply: Reply, items: Sequence[Item]) -> list[Outcome]:
+    """What a judge's reply about some items says of each, whatever its code does."""
+    if not judge.code:
+        return list(judge.outcomes(judge.read(reply, len(items)), items))
+    try:
+        outcomes: list[Outcome] = list(judge.outcomes(judge.read(reply, len(items)), items))
+        for outcome, item in zip(outcomes, items, strict=True):
+            if isinstance(outcome, Scored):
+                judge.check(outcome.verdict, item)
+    except Exception as error:
+        # The user's own code, which one reply in a million may surprise: its trial ends without a score, the reply is
+        # kept, and the others go on.
+        return [Failed("judge_code", f"{type(error).__name__}: {error}")] * len(items)
+    return outcomes
+
+
+def reading_of(outcomes: Sequence[Outcome]) -> str | None:
+    """What a reply was read as, in a word: the first trial without a score stands for all of its request."""
+    read = [outcome for outcome in outcomes if isinstance(outcome, Scored)]
+    match next((outcome for outcome in outcomes if not isinstance(outcome, Scored)), None):
+        case Malformed(code, _):
+            return f"malformed:{code.value}"
+        case Refused(by, _):
+            return f"refused:{by}"
+        case Failed(kind, _):
+            return f"failed:{kind}"
+    return read[0].provenance.stage if read else None
 
 
 def item_of(trial: Trial) -> Item:
     """The item of a trial, without its labels: those stay with the driver."""
     return Item(trial.item_id, trial.question_id, trial.system, trial.group, json.loads(trial.fields))
-
-
-def _stage(history: History) -> str:
-    if history.malformed:
-        return f"rejudge:{history.malformed}"
-    if history.refused:
-        return f"refused:{history.refused}"
-    if history.depth:
-        return f"bisect:{history.depth}"
-    return "last" if history.parked else "first"
-
-
-def _request_id(stage: str, keys: Sequence[bytes]) -> str:
-    """An id over the ordered keys: the same request asked again after a loss has the same id."""
-    return hashlib.blake2b(b"".join(keys), digest_size=16, person=stage.encode()[:16]).hexdigest()

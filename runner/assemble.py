@@ -39,6 +39,14 @@ class Again:
     kinds: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How structured output is enforced for a judge and a model is to be found out."""
+
+    judge: str
+    model: str
+
+
 class Assembler:
     """Turns work into tasks, and knows which waiting trials are out."""
 
@@ -49,7 +57,10 @@ class Assembler:
         seed: int,
         staged: Staged,
         aggregator: AggregatorHandle,
+        modes: Mapping[tuple[str, str], str],
     ) -> None:
+        """`modes`: how structured output is enforced for each judge and model, as far as it is known by now."""
+        self._modes = modes
         self._shards = shards
         self._pairs = pairs
         self._seed = seed
@@ -70,6 +81,8 @@ class Assembler:
     async def task(self, work: Work) -> Task | None:
         """The task for this work as things stand now; None where nothing of it is left to do."""
         payload = work.payload
+        if isinstance(payload, Probe):
+            return Task(work.id, payload.judge, payload.model, 0, (), probe=True)
         if isinstance(payload, Fresh):
             return await self._fresh(work.id, payload)
         assert isinstance(payload, Again)
@@ -120,7 +133,8 @@ class Assembler:
         async with self._reading:
             made = await asyncio.to_thread(requests)
         shard = self._shards[next(iter(histories))]
-        return Task(work_id, shard.judge, shard.model, shard.repeat, made) if made else None
+        mode = self._modes[shard.judge, shard.model]
+        return Task(work_id, shard.judge, shard.model, shard.repeat, made, structured=mode) if made else None
 
     def _requests(self, shard: Shard, histories: Mapping[int, History]) -> Iterator[tuple[Trial, ...]]:
         """The trials that are to be judged, by the request that carries them."""
@@ -136,7 +150,8 @@ class Assembler:
                 identity=f"{len(trial.system)}:{trial.system}{trial.item_id}",
                 question_id=trial.question_id,
                 template=trial.template,
-                alone=pair.judge.marked(item_of(trial), trial.template),
+                # What a control says is meant to be told to nobody else.
+                alone=self._staged.is_control(shard.first_row) or pair.judge.marked(item_of(trial), trial.template),
             )
             for trial in trials.values()
         ]
@@ -147,7 +162,7 @@ class Assembler:
                 history = histories.get(position)
                 if history is not None:
                     part = next(part for part in pieces(batch, history.depth) if position in part)
-                    same = (part, history.depth, history.malformed, history.refused, history.parked)
+                    same = (part, history.depth, history.malformed, history.refused, history.parked, history.cut)
                     together.setdefault(same, []).append(replace(trials[position], history=history))
             yield from map(tuple, together.values())
 

@@ -19,12 +19,16 @@ MAX_VALUES = 21
 
 _PAIR = ("judge", "model")
 _PLACE = (*_PAIR, "batch_size", "batch_position", "bisect_depth", "marked")
+_WAY = (*_PAIR, "parser_version", "way")
 KEYS: dict[str, tuple[str, ...]] = {
     "values": (*_PAIR, "system", "score", "value"),
     "chosen": (*_PAIR, "system", "choice"),
     "notes": (*_PAIR, "code"),
     "places": _PLACE,
     "place_scores": (*_PLACE, "score"),
+    "ways": _WAY,
+    "way_scores": (*_WAY, "score"),
+    "way_choices": (*_WAY, "choice"),
 }
 """Table → the columns that tell its rows apart; all others are counts or sums."""
 
@@ -45,13 +49,16 @@ def break_down(
 ) -> dict[str, pl.DataFrame]:
     """The tables of `KEYS`. `done`: judged trials; `entries`: a row per score of them; `choosing`: judge → field."""
     stepped = [(judge, name) for judge, held in scales.items() for name, scale in held.items() if values_of(scale)]
-    asked = _asked(done)
+    asked, choosers = _asked(done), chosen(done.filter(pl.col("state") == "scored"), choosing)
     return {
         "values": entries.join(_frame(stepped, "score"), on=["judge", "score"]).group_by(KEYS["values"]).agg(_trials()),
-        "chosen": _chosen(done.filter(pl.col("state") == "scored"), choosing),
+        "chosen": choosers.group_by(KEYS["chosen"]).agg(_trials()),
         "notes": _notes(done),
         "places": asked.group_by(_PLACE).agg(_trials()),
         "place_scores": _asked(entries).group_by(KEYS["place_scores"]).agg(*moments()),
+        "ways": _read(done).group_by(_WAY).agg(_trials()),
+        "way_scores": _read(entries).group_by(KEYS["way_scores"]).agg(*moments()),
+        "way_choices": _read(choosers).group_by(KEYS["way_choices"]).agg(_trials()),
     }
 
 
@@ -114,16 +121,22 @@ def _asked(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(pl.col("request_id").is_not_null()).with_columns(marked)
 
 
-def _chosen(scored: pl.DataFrame, choosing: Mapping[str, str]) -> pl.DataFrame:
+def _read(frame: pl.DataFrame) -> pl.DataFrame:
+    """Those whose reply was read, and the `way`: the stage that gave the verdict, or the state without one."""
+    read = frame.filter(pl.col("state").is_in(("scored", "malformed", "refused")) & pl.col("request_id").is_not_null())
+    # What was put off to the end of the run was read there for the first time.
+    first = pl.col("notes").list.join("\n").str.extract(r"(?m)^read:(.+)$")
+    stage = pl.when(pl.col("stage") == "last").then(first.fill_null(pl.col("stage"))).otherwise(pl.col("stage"))
+    return read.with_columns(pl.when(pl.col("state") == "scored").then(stage).otherwise(pl.col("state")).alias("way"))
+
+
+def chosen(scored: pl.DataFrame, choosing: Mapping[str, str]) -> pl.DataFrame:
+    """Those of judges that choose, with their `choice`."""
     found = scored.join(_frame(list(choosing.items()), "field"), on="judge")
     # Verdicts of a choice are as many as its labels: each is read once.
     distinct = found.select("verdict", "field").unique().filter(pl.col("verdict").is_not_null())
     choices = [orjson.loads(verdict).get(field) for verdict, field in distinct.rows()]
-    return (
-        found.join(distinct.with_columns(pl.Series("choice", choices, pl.String)), on=["verdict", "field"])
-        .group_by(KEYS["chosen"])
-        .agg(_trials())
-    )
+    return found.join(distinct.with_columns(pl.Series("choice", choices, pl.String)), on=["verdict", "field"])
 
 
 def _notes(done: pl.DataFrame) -> pl.DataFrame:

@@ -48,7 +48,15 @@ class Budget:
     Per worker: `join`, then `leases` and `acknowledged` in turn (one tick under way at a time), at the end `leave`.
     """
 
-    def __init__(self, accounts: Mapping[str, Limits], usd: float | None = None, spent_usd: float = 0.0) -> None:
+    def __init__(
+        self,
+        accounts: Mapping[str, Limits],
+        usd: float | None = None,
+        spent_usd: float = 0.0,
+        on_call: str | None = None,
+    ) -> None:
+        """`on_call`: an account that any trial may come to need, whichever is its own."""
+        self._on_call = on_call
         self._accounts = {name: _Account(limits) for name, limits in accounts.items()}
         self._funds = Funds(usd, spent_usd)
 
@@ -74,8 +82,10 @@ class Budget:
     def note(self, worker: str, demand: Mapping[str, int]) -> None:
         """Account → trials that the worker holds. Told for all workers before the first leases, none is favoured."""
         for name, account in self._accounts.items():
-            account.shares[worker].demand = demand.get(name, 0)
-            self._funds.note(worker, name, demand.get(name, 0) > 0)
+            own = demand.get(name, 0)
+            account.shares[worker].demand = sum(demand.values()) if name == self._on_call else own
+            # Money that waits for a call that may never come would be missing elsewhere.
+            self._funds.note(worker, name, own > 0 or (name == self._on_call and self._funds.waits(worker, name)))
 
     def leases(self, worker: str, demand: Mapping[str, int]) -> tuple[Lease, ...]:
         """The worker's shares from now on, of every account: to be sent to it, and then `acknowledged`."""

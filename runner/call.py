@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ class Asked:
     labels: Mapping[str, Any] | None = None
     name: str | None = None
     settings: Mapping[str, Any] | None = None
+    limit: int | None = None
+    sample: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +64,25 @@ class Call:
     """None: as the config names them."""
     given: Given | None = None
     """None: the items are in files."""
+    limit: int | None = None
+    sample: int | None = None
 
     def carry_out(
         self,
         switch: Switch,
         judging: Callable[[Callable[[], None]], None],
         *,
-        limit: int | None = None,
-        sample: int | None = None,
         local: bool = True,
         address: str | None = None,
         progress: bool = False,
     ) -> None:
         """Judge what is left to judge, and publish. `judging` is handed the part that runs an event loop."""
-        drawn = None if sample is None else Sample(sample, self.config.seed)
+        sample = None if self.sample is None else Sample(self.sample, self.config.seed)
         with (
             nullcontext() if self.given is None else closing(self.given),
-            Session(self.config, self.base, self.directory, limit=limit, sample=drawn, judges=self.judges) as session,
+            Session(
+                self.config, self.base, self.directory, limit=self.limit, sample=sample, judges=self.judges
+            ) as session,
         ):
             try:
                 if self.given is not None:
@@ -112,7 +117,10 @@ class Call:
             try:
                 judging(judge)
             finally:
-                session.finish()
+                if switch.left is None:
+                    session.finish()
+                else:
+                    session.stay_until(switch.left)
 
 
 def _first(group: ExceptionGroup[Exception]) -> Exception:
@@ -124,6 +132,26 @@ def _first(group: ExceptionGroup[Exception]) -> Exception:
 
 def call_of(asked: Asked, out: str | PathLike[str] | None) -> Call:
     """What the arguments mean; InputError where they do not go together."""
+    limit, sample = _count("limit", asked.limit), _count("sample", asked.sample)
+    if limit is not None and sample is not None:
+        raise InputError("limit and sample exclude each other")
+    return replace(_call_of(asked, out), limit=limit, sample=sample)
+
+
+def _count(name: str, value: Any) -> int | None:
+    """How many items; a whole number of any library will do."""
+    if value is None:
+        return None
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if count < 1 or isinstance(value, bool):
+        raise InputError(f"{name}: must be a whole number from 1 on, not {value!r}")
+    return count
+
+
+def _call_of(asked: Asked, out: str | PathLike[str] | None) -> Call:
     if asked.judge is None and asked.model is None and _is_config(asked.items):
         return _configured(asked, out)
     for name, value in (("judge", asked.judge), ("model", asked.model)):

@@ -15,6 +15,8 @@ import typer
 from .command.judging import plan, run, try_
 from .command.knowing import init, judges
 from .command.looking import export, report, status
+from .command.reading import read
+from .command.revising import rescore, retry
 from .errors import Interrupted, JuryboxError
 from .simulate.command import simulate
 
@@ -33,6 +35,9 @@ app.command()(init)
 app.command()(status)
 app.command()(report)
 app.command()(export)
+app.command()(read)
+app.command()(rescore)
+app.command()(retry)
 app.command()(judges)
 app.command()(simulate)
 
@@ -60,6 +65,9 @@ def main() -> None:
             raise
         show()
         raise SystemExit(2) from None
+    if status == Interrupted.exit_status:
+        # Typer's own way with Ctrl-C, which says nothing.
+        _fail(Interrupted("interrupted; run the same command to go on"))
     raise SystemExit(status if isinstance(status, int) else 0)
 
 

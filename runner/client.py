@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ import openai
 import orjson
 
 from .completion import Completion, EndpointError, Trouble, read, retry_after_s, tidy, trouble
-from .config import Model
+from .config import Extra, Model
+from .dialect import Dialect
 from .errors import ConfigError
 from .policy import ErrorKind
+from .variables import filled, variable, variables_in
 
 __all__ = ["Client", "Completion", "EndpointError", "ErrorKind", "check_key"]
 
@@ -47,6 +49,7 @@ def check_key(model: Model) -> str | None:
     """What is wrong with the model's key on this machine; None if nothing is."""
     try:
         _read_key(model)
+        _extra_of(model)
     except ConfigError as error:
         return error.message
     return None
@@ -57,11 +60,14 @@ class Client:
 
     def __init__(self, model: Model) -> None:
         key = _read_key(model)
-        extra = model.extra
+        extra = _extra_of(model)
         self._model = model
-        # By the config's rule extras are never keys; what is named like one is hidden all the same.
+        self._own_fields = extra.body
+        self._dialect = Dialect()
+        # What comes from variables is secret, and what is named like a secret is hidden all the same.
+        secrets = [variable(name) for name in variables_in(model.extra.model_dump())]
         named = [value for name, value in (*extra.headers.items(), *extra.query.items()) if _SECRET.search(name)]
-        self._secrets = tuple(sorted(filter(None, {key, *named}), key=len, reverse=True))
+        self._secrets = tuple(sorted(filter(None, {key, *secrets, *named}), key=len, reverse=True))
         self._http = openai.DefaultAioHttpClient(
             limits=httpx2.Limits(
                 max_connections=model.limits.in_flight,
@@ -86,13 +92,19 @@ class Client:
             # The package fills these from OPENAI_ORG_ID and others, which are no one else's business.
             self._sdk.organization = self._sdk.project = self._sdk.admin_api_key = None
 
-    async def complete(self, body: dict[str, Any]) -> Completion:
-        """Send one request and read its reply. Raises EndpointError, and nothing of the libraries beneath."""
+    async def complete(self, body: dict[str, Any], keep: Collection[str] = ()) -> Completion:
+        """Send one request and read its reply. Raises EndpointError, and nothing of the libraries beneath.
+
+        A parameter that the endpoint has rejected before is sent under its other name or left out; `keep` names those
+        without which the request would not mean what it is to mean.
+        """
         started = time.monotonic()
         response: httpx2.Response | None = None
         failure: EndpointError | None = None
+        wanted = {**body, **self._own_fields}
+        sent, notes = self._dialect.put(wanted, keep)
         try:
-            content = orjson.dumps({**body, **self._model.extra.body})
+            content = orjson.dumps(sent)
             async with asyncio.timeout(self._model.timeout_s):
                 response = await self._sdk.post("/chat/completions", content=content, cast_to=httpx2.Response)
         except orjson.JSONEncodeError as error:
@@ -113,10 +125,16 @@ class Client:
         else:
             outcome = trouble(response.status_code, response.content or response.headers.get("location", "").encode())
         if isinstance(outcome, Trouble):
-            raise self._failure(outcome, response.status_code, retry_after_s(response.headers))
+            failure = self._failure(outcome, response.status_code, retry_after_s(response.headers))
+            if outcome.kind is ErrorKind.BAD_REQUEST:
+                own = {name: value for name, value in sent.items() if name not in keep}
+                self._dialect = self._dialect.taught(own, outcome.message, outcome.param, outcome.codes)
+                # Not whether something new was learnt: another request under way may have met the same before.
+                failure.put_otherwise = self._dialect.put(wanted, keep)[0] != sent
+            raise failure
         if outcome.refusal and response.status_code != 200:
-            return replace(outcome, refusal=tidy(outcome.refusal, self._secrets), latency_s=latency_s)
-        return outcome
+            outcome = replace(outcome, refusal=tidy(outcome.refusal, self._secrets), latency_s=latency_s)
+        return replace(outcome, notes=notes) if notes else outcome
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -187,6 +205,15 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     while link is not None:
         yield link
         link = link.__cause__ or link.__context__
+
+
+def _extra_of(model: Model) -> Extra:
+    """The model's extras with the variables that they name filled in."""
+    try:
+        # Not validated anew: what stands there now are secrets.
+        return Extra.model_construct(**filled(model.extra.model_dump()))
+    except ConfigError as error:
+        raise ConfigError(f"model {model.name!r}: {error.message}") from None
 
 
 def _read_key(model: Model) -> str | None:

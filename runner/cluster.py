@@ -140,6 +140,9 @@ class _RayAggregator:
         positions: set[int] = await self._call("pending_positions", shard)
         return positions
 
+    async def keep(self, key: str, value: str) -> None:
+        await self._call("keep", key, value)
+
     async def close(self) -> None:
         await self._call("close")
 

@@ -56,6 +56,7 @@ COLUMNS: dict[str, Any] = {
     "judged_at": TIME,
     "worker": pl.String,
     "slices": pl.List(pl.String),
+    "injection_signs": pl.List(pl.String),
 }
 """Column → type of every results frame, of `results/*.parquet` and of exports; `state` is null while not judged."""
 
@@ -86,5 +87,7 @@ ATTEMPT_COLUMNS: dict[str, Any] = {
     "late_duplicate": pl.Boolean,
     "sent_at": TIME,
     "worker": pl.String,
+    "reading": pl.String,
+    "parser_version": pl.String,
 }
 """Column → type of `attempts/*.parquet`: one row per request as made."""

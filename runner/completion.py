@@ -44,6 +44,8 @@ class Completion:
     system_fingerprint: str | None
     usage: Usage
     latency_s: float
+    notes: tuple[str, ...] = ()
+    """How the request was put otherwise than asked, because this endpoint takes it only so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,9 @@ class Trouble:
 
     kind: ErrorKind
     message: str
+    param: str | None = None
+    """The parameter of the request that they name, if they do so apart."""
+    codes: frozenset[str] = frozenset()
 
 
 class EndpointError(Exception):
@@ -65,6 +70,8 @@ class EndpointError(Exception):
         self.message = message
         self.status = status
         self.retry_after_s = retry_after_s
+        self.put_otherwise = False
+        """The same request, sent again, will be put as this endpoint wants it."""
 
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.message}"
@@ -173,7 +180,7 @@ def _trouble(status: int, data: Any, raw: str) -> Trouble | Completion:
         kind = ErrorKind.SERVER
     else:
         kind = ErrorKind.BAD_REQUEST
-    return Trouble(kind, message)
+    return Trouble(kind, message, _text(error.get("param")), frozenset(codes))
 
 
 def _phrase(status: int) -> str:

@@ -13,13 +13,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from judges import MAX_BATCH, JudgeError, Sampling
-from judges.document import explain, parse_yaml
+from judges.complaints import explain
+from judges.document import parse_yaml
 
 from .errors import ConfigError
 from .inputs import Hub as Hub
 from .inputs import Items as Items
 from .inputs import Join as Join
 from .override import apply_override
+from .variables import secret_in
 
 
 class _Record(BaseModel):
@@ -49,7 +51,7 @@ class Price(_Record):
 
 
 class Extra(_Record):
-    """What some endpoints want besides: Azure-style headers and queries, own body fields. Never a key."""
+    """What some endpoints want besides: Azure-style headers and queries, own body fields. Secrets as `${NAME}`."""
 
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
@@ -60,6 +62,13 @@ class Extra(_Record):
     def _own_fields(cls, value: dict[str, Any]) -> dict[str, Any]:
         if taken := sorted({"model", "messages", "response_format", "stream", "n"} & set(value)):
             raise ValueError(f"{taken[0]!r} is set by jurybox itself")
+        return value
+
+    @field_validator("headers", "query", "body")
+    @classmethod
+    def _no_secrets(cls, value: dict[str, Any]) -> dict[str, Any]:
+        if place := secret_in(value):
+            raise ValueError(f"{place} looks like a secret: put it in an environment variable, and write ${{ITS_NAME}}")
         return value
 
 
@@ -76,8 +85,8 @@ class Model(_Record):
     limits: Limits = Limits()
     price: Price | None = None
     sampling: Sampling = Sampling()
-    structured: Literal["json_schema", "json_object", "off"] = "json_schema"
-    """How this endpoint is asked for JSON by judges whose `structured` is auto or require."""
+    structured: Literal["auto", "json_schema", "json_object", "vllm", "off"] = "auto"
+    """How judges whose `structured` is auto or require have their form enforced here; auto: as the endpoint can."""
     timeout_s: Positive = 120.0
     """From sending a request to the last byte of its reply."""
     extra: Extra = Extra()
@@ -128,6 +137,10 @@ class JudgeUse(_Record):
     sampling: Sampling = Sampling()
 
 
+SAME = "same"
+"""As `retry.reformat`: the judge model of the trial."""
+
+
 class Retry(_Record):
     """How often a trial is tried before its outcome stands."""
 
@@ -137,6 +150,9 @@ class Retry(_Record):
     """Fresh requests after a reply that could not be read."""
     refused: Annotated[int, Field(ge=0)] = 1
     """Fresh requests after a refusal (not after a content filter)."""
+    reformat: str | Model | None = None
+    """The model that copies the verdict out of a reply that cannot be read: a name of `models`, `same` (the judge model
+    itself), another model id, or a model of its own; null leaves that stage out."""
     max_outage: str = "30m"
     """How long a whole endpoint may be unreachable before the run stops, resumable."""
 
@@ -170,6 +186,8 @@ class RunConfig(_Record):
     models: Annotated[list[Model], Field(min_length=1)]
     repeats: Annotated[int, Field(ge=1)] = 1
     retry: Retry = Retry()
+    controls: Share = 0.0
+    """Control items to be added, as a share of the items; they are judged, and reported apart."""
     seed: int = 0
     max_unscored: Share = 0.01
     budget: Budget = Budget()
@@ -196,28 +214,43 @@ class RunConfig(_Record):
 
     @model_validator(mode="after")
     def _consistent(self) -> RunConfig:
-        names = [model.name for model in self.models]
+        names = [model.name for model in self.asked_models]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ValueError(f"models: two entries are named {sorted(twice)[0]!r}; names must differ")
         limits: dict[str, tuple[str, Limits]] = {}
-        for model in self.models:
+        for model in self.asked_models:
             first, known = limits.setdefault(model.account_name, (model.name, model.limits))
             if known != model.limits:
                 raise ValueError(
                     f"models: {first!r} and {model.name!r} share the account {model.account_name!r} "
                     "but differ in limits; an account has one set of limits"
                 )
-        if self.budget.usd is not None and (free := [m.name for m in self.models if m.price is None]):
+        if self.budget.usd is not None and (free := [m.name for m in self.asked_models if m.price is None]):
             raise ValueError(f"budget.usd needs a price for every model; {free[0]!r} has none")
         return self
 
     def model(self, name: str) -> Model:
-        """The model of that short name."""
+        """The judge model of that short name."""
         return next(model for model in self.models if model.name == name)
+
+    @property
+    def reformatter(self) -> Model | None:
+        """The model of the reformat stage; None where there is no such stage, or each judge model does it itself."""
+        named = self.retry.reformat
+        if not isinstance(named, str) or named == SAME:
+            return named if isinstance(named, Model) else None
+        known = [model for model in self.models if model.name == named]
+        return known[0] if known else Model(name=named, model=named, api_key_env="OPENAI_API_KEY")
+
+    @property
+    def asked_models(self) -> list[Model]:
+        """The judge models, and that of the reformat stage where it is none of them."""
+        extra = self.reformatter
+        return self.models if extra is None or extra in self.models else [*self.models, extra]
 
     def accounts(self) -> dict[str, Limits]:
         """Account name → its limits."""
-        return {model.account_name: model.limits for model in self.models}
+        return {model.account_name: model.limits for model in self.asked_models}
 
 
 def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:

@@ -16,7 +16,7 @@ import polars as pl
 
 from judges import STATES, Scale
 
-from . import breakdown
+from . import breakdown, susceptibility
 from .breakdown import break_down, moments, thresholds
 from .labels import Label
 from .rates import BUCKET_BASE
@@ -32,6 +32,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "latency": (*PAIR, "bucket"),
     "served": (*PAIR, "served_model", "system_fingerprint", "parser_version", "structured"),
     **breakdown.KEYS,
+    **susceptibility.KEYS,
 }
 """Table → the columns that tell its rows apart; all others are counts or sums."""
 
@@ -52,11 +53,13 @@ def count(
     scales: Mapping[str, Mapping[str, Scale]] | None = None,
     choosing: Mapping[str, str] | None = None,
 ) -> Counts:
-    """Count one frame of trials.
+    """Count one frame of trials. Control items are in the tables of `susceptibility` and in no other.
 
     `labels`: those of the config, to be held against the verdicts; `scales`: judge → score → scale; `choosing`: judge
     → the verdict's field that holds its choice.
     """
+    apart = susceptibility.tables(frame, scales or {}, choosing or {})
+    frame = frame.filter(~pl.col("is_control").fill_null(False))
     cells = frame.with_columns(pl.lit(None, pl.String).alias("slice"))
     sliced = frame.filter(pl.col("slices").list.len() > 0)
     if len(sliced):
@@ -89,6 +92,7 @@ def count(
         .group_by(*PAIR, (pl.col("latency_s").log() / math.log(BUCKET_BASE)).ceil().cast(pl.Int64).alias("bucket"))
         .agg(pl.len().cast(pl.Int64).alias("n")),
         "served": done.group_by(_KEYS["served"]).agg(pl.len().cast(pl.Int64).alias("n")),
+        **apart,
         **break_down(done, entries.filter(pl.col("slice").is_null()), scales or {}, choosing or {}),
     }
     return Counts(tables)

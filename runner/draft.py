@@ -38,6 +38,7 @@ _MEANINGS = {
 }
 _SHOWN_COLUMNS = 40
 _SHOWN_CHARACTERS = 48
+_SHORT_VALUE = 20
 _COMMENT_AT = 42
 _COMMENT_CHARACTERS = 110
 
@@ -60,6 +61,7 @@ def draft(survey: Survey, name: str, items: Mapping[str, Any], judges: Sequence[
     missing = [field for field in ("response", *needs(chosen)) if field not in found]
     lines = [
         f"# Written by `jurybox init` after a look at {survey.size}. Every choice below is a guess: look at it.",
+        *(f"# Left out, for it holds log-likelihoods and no answers: {_short(file, 200)}" for file in survey.left_out),
         *_columns(survey),
         "",
         f"name: {scalar(name)}",
@@ -69,7 +71,9 @@ def draft(survey: Survey, name: str, items: Mapping[str, Any], judges: Sequence[
         *_join(found, items),
         *_fields(survey, found, missing),
         *_labels(chosen, candidates),
-        _comment("  # on_bad: skip", "leave bad rows out, listed and counted; by default they stop the run"),
+        _comment("  on_bad: skip", "what was left out here is no bad row to stop for")
+        if survey.left_out
+        else _comment("  # on_bad: skip", "leave bad rows out, listed and counted; by default they stop the run"),
         _comment("  # empty_response: wrong", "score empty answers false without a call (binary judges)"),
         "",
         *_judges(chosen, why, judges, found),
@@ -164,14 +168,27 @@ def _labels(judge: Judge, candidates: Sequence[LabelGuess]) -> Iterator[str]:
     else:
         yield _comment("  labels:", "people's verdicts: the report says how far the judge agrees with them")
     for score, guess in taken.items():
-        yield _comment(f"    {score}: {{field: {scalar(guess.column)}, type: {guess.type}}}", _values(guess))
+        yield _comment(f"    {score}: {{{_read_as(guess)}}}", _values(guess))
+    of = f", of: {next(iter(scales))}" if scales else ""
     for guess in rest:
-        of = f", of: {next(iter(scales))}" if scales else ""
+        told = "" if guess.named else "only its values fit; "
+        read_as = _read_as(guess)
+        if guess.type == "choice" and not judge.choices:
+            # Held against a score, a choice has to say what each value means.
+            if any(len(value) > _SHORT_VALUE for value in guess.values):
+                continue
+            meant = ", ".join(f"{scalar(value)}: null" for value in guess.values)
+            read_as = f"field: {scalar(guess.column)}, type: bool, map: {{{meant}}}"
+            told = "say true or false for each; "
         label = scalar(guess.column.replace(".", "_"))
-        line = f"  #   {label}: {{field: {scalar(guess.column)}, type: {guess.type}{of}}}"
-        yield _comment(line, ("" if guess.named else "only its values fit; ") + _values(guess))
+        yield _comment(f"  #   {label}: {{{read_as}{of}}}", told + _values(guess))
     if not candidates:
         yield "  #   correct: {field: COLUMN, type: bool}"
+
+
+def _read_as(guess: LabelGuess) -> str:
+    meant = ", ".join(f"{scalar(value)}: {str(means).lower()}" for value, means in guess.map.items())
+    return f"field: {scalar(guess.column)}, type: {guess.type}" + (f", map: {{{meant}}}" if meant else "")
 
 
 def _values(guess: LabelGuess) -> str:

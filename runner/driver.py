@@ -12,12 +12,13 @@ from contextlib import suppress
 
 import structlog
 
-from .assemble import TASK_TRIALS, Again, Assembler, Fresh
+from .assemble import TASK_TRIALS, Again, Assembler, Fresh, Probe
 from .batches import requests_of
 from .budget import Budget
 from .config import RunConfig
 from .dispatch import Dispatch, Work
-from .errors import ActionNeeded, ConfigError, Interrupted, JuryboxError, StoppedEarly, WorkerDied
+from .errors import ActionNeeded, ConfigError, Interrupted, JuryboxError, StoppedEarly, WorkerDied, weightiest
+from .modes import Modes
 from .outlook import Outlook
 from .plan import Pair, Shard
 from .pool import Pool, WorkerHandle
@@ -32,7 +33,7 @@ PREFLIGHT_S = 30.0
 """How long the first workers wait for the others to start before they judge."""
 DEATHS_IN_A_ROW = 8
 """Workers that die without a single task ended between them."""
-JUDGE_AGAIN = ("malformed", "refused", "halved")
+JUDGE_AGAIN = ("malformed", "refused", "halved", "retry")
 LAST_TRY = ("parked",)
 
 log = structlog.get_logger()
@@ -56,15 +57,22 @@ class Driver:
         *,
         spent_usd: float = 0.0,
         watch: Watch = lambda snapshot, throttled: None,
+        modes: Modes | None = None,
+        settled: Callable[[Modes], None] = lambda modes: None,
     ) -> None:
+        """`settled` is called whenever the mode of a judge and a model was found out; `modes` are known before."""
+        self._modes = Modes(pairs) if modes is None else modes
+        self._settled = settled
+        self._of = {model.name: [pair for pair in pairs if pair[1] == model.name] for model in config.models}
         self._config = config
         self._pool = pool
         self._watch = watch
         places = {name: -(-limits.in_flight // pool.size) for name, limits in config.accounts().items()}
         self._dispatch = Dispatch(fill={account: 2 * count for account, count in places.items()})
-        self._budget = Budget(config.accounts(), usd=config.budget.usd, spent_usd=spent_usd)
+        on_call = config.reformatter.account_name if config.reformatter else None
+        self._budget = Budget(config.accounts(), config.budget.usd, spent_usd, on_call)
         self._outlook = Outlook(config)
-        self._assembler = Assembler(shards, pairs, config.seed, staged, pool.aggregator)
+        self._assembler = Assembler(shards, pairs, config.seed, staged, pool.aggregator, self._modes)
         self._ticking: dict[str, asyncio.Lock] = {}
         self._changed = asyncio.Condition()
         self._hurry = asyncio.Event()
@@ -77,15 +85,13 @@ class Driver:
         self._ready = 0
         self._go = asyncio.Event()
         self._work_ids = 0
-        unfinished = [shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials]
-        self._dispatch.add(
-            self._work(
-                shard.model,
-                requests_of(shard.trials, pairs[shard.judge, shard.model].batch),
-                Fresh(shard, untouched=done.get(shard.id, 0) == 0),
-            )
-            for shard in unfinished
-        )
+        self._unsettled: dict[tuple[str, str], list[Work]] = {}
+        """Work that waits until it is known how structured output is enforced."""
+        for shard in (shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials):
+            pair = (shard.judge, shard.model)
+            fresh = Fresh(shard, untouched=done.get(shard.id, 0) == 0)
+            work = self._work(shard.model, requests_of(shard.trials, pairs[pair].batch), fresh)
+            self._unsettled[pair].append(work) if self._is_unsettled(pair) else self._dispatch.add([work])
 
     def stop(self, why: JuryboxError) -> None:
         """Start nothing more, let what is in flight end, and raise `why` from `run`. The first reason stands."""
@@ -103,7 +109,7 @@ class Driver:
                     group.create_task(self._keep_worker())
                 group.create_task(self._keep_watch())
         except* JuryboxError as errors:
-            raise _first(errors) from None
+            raise weightiest(errors) from None
         needed = self._outlook.action_needed
         if needed and not isinstance(self._stop, Interrupted):
             raise ActionNeeded("; ".join(needed))
@@ -129,7 +135,7 @@ class Driver:
                     group.create_task(self._keep_ticking(worker))
                     group.create_task(self._feed(worker, group))
             except* WorkerDied as deaths:
-                self._bury(name, begun, str(_first(deaths)))
+                self._bury(name, begun, str(weightiest(deaths)))
             await self._wake()
 
     async def _start_worker(self) -> WorkerHandle:
@@ -196,6 +202,11 @@ class Driver:
             if report.action_needed is not None and work.account not in self._outlook.closed:
                 self._outlook.needs_action(work.account, report.action_needed)
                 self._close(work.account)
+            if task.probe and report.structured is not None:
+                await self._pool.aggregator.keep(*self._modes.found((task.judge, task.model), report.structured))
+                log.info("structured", judge=task.judge, model=task.model, mode=report.structured)
+                self._settled(self._modes)
+                self._dispatch.add(self._unsettled.pop((task.judge, task.model)))
         self._assembler.ended(work.id)
         self._dispatch.finished(worker.name, work.id)
         await self._wake()
@@ -283,29 +294,27 @@ class Driver:
         parked = {m: sum(t.parked for (_, name), t in snapshot.tallies.items() if name == m) for m in models}
         if not queued:
             for model in models:
+                if not waiting[model] + parked[model] or any([self._is_unsettled(pair) for pair in self._of[model]]):
+                    continue
                 if waiting[model] > self._assembler.handed(model):
                     self._dispatch.add([self._work(model, TASK_TRIALS, Again(model, JUDGE_AGAIN))])
                 elif parked[model] and not held and not any(waiting.values()):
                     self._dispatch.add([self._work(model, TASK_TRIALS, Again(model, LAST_TRY))])
         return bool(queued or held or any(waiting.values()) or any(parked.values()))
 
-    def _work(self, model: str, requests: int, payload: Fresh | Again) -> Work:
+    def _is_unsettled(self, pair: tuple[str, str]) -> bool:
+        """Whether it is not known how structured output is enforced for the pair; then that is found out."""
+        if pair in self._modes:
+            return False
+        if pair not in self._unsettled:
+            self._unsettled[pair] = []
+            self._dispatch.add([self._work(pair[1], 1, Probe(*pair))])
+        return True
+
+    def _work(self, model: str, requests: int, payload: Fresh | Again | Probe) -> Work:
         self._work_ids += 1
         return Work(self._work_ids, self._config.model(model).account_name, requests, payload)
 
     async def _wake(self) -> None:
         async with self._changed:
             self._changed.notify_all()
-
-
-def _first(errors: BaseExceptionGroup[JuryboxError]) -> JuryboxError:
-    """Of several errors at once the one with the weightiest exit status (5 before 4 before 2)."""
-    flat: list[JuryboxError] = []
-    pending: list[BaseException] = [errors]
-    while pending:
-        error = pending.pop()
-        if isinstance(error, BaseExceptionGroup):
-            pending.extend(error.exceptions)
-        elif isinstance(error, JuryboxError):
-            flat.append(error)
-    return max(flat, key=lambda error: error.exit_status)

@@ -69,3 +69,16 @@ class ActionNeeded(JuryboxError):
 
 class WorkerDied(JuryboxError):
     """A worker's process is gone; what it held is to be handed to another."""
+
+
+def weightiest(errors: BaseExceptionGroup[JuryboxError]) -> JuryboxError:
+    """Of several errors at once the one with the weightiest exit status (5 before 4 before 2)."""
+    flat: list[JuryboxError] = []
+    pending: list[BaseException] = [errors]
+    while pending:
+        error = pending.pop()
+        if isinstance(error, BaseExceptionGroup):
+            pending.extend(error.exceptions)
+        elif isinstance(error, JuryboxError):
+            flat.append(error)
+    return max(flat, key=lambda error: error.exit_status)

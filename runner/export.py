@@ -147,6 +147,7 @@ def _write_csv(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig
             as_json("labels", lambda entries: _labels(entries, labels)),
             as_json("notes", list),
             as_json("slices", list),
+            as_json("injection_signs", list),
             *_instants(table),
         )
         strings = pl.col(pl.String)
@@ -173,8 +174,8 @@ def _write_parquet(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunCo
 def _write_longmemeval(tables: Iterator[pl.DataFrame], file: BinaryIO, label: Callable[[Any], bool | None]) -> Exported:
     rows = left_out = 0
     for table in tables:
-        # The official file has one row per question: of several repeats the first.
-        for row in table.filter(pl.col("repeat") == 0).iter_rows(named=True):
+        # The official file has one row per question: of several repeats the first, and nothing of control items.
+        for row in table.filter((pl.col("repeat") == 0) & ~pl.col("is_control")).iter_rows(named=True):
             judged = label(row)
             if judged is None:
                 left_out += 1

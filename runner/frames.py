@@ -19,6 +19,7 @@ from .columns import ATTEMPT_COLUMNS, COLUMNS, LABELS, SCORES
 from .config import RunConfig
 from .ledger import Ledger
 from .plan import Shard
+from .schema import ALL_SHARDS
 from .staged import Staged
 
 ROWS_PER_FRAME = 20_000
@@ -36,7 +37,7 @@ _RAW: dict[str, Any] = {
     "attempt": pl.Int64,
     "refusal_text": pl.String,
     "id": pl.Int64,
-    **{name: ATTEMPT_COLUMNS[name] for name in ("try", "error", "status", "retry_after_s")},
+    **{name: ATTEMPT_COLUMNS[name] for name in ("try", "error", "status", "retry_after_s", "reading")},
     "late_duplicate": pl.Int64,
     "sent_at": pl.Float64,
 }
@@ -72,17 +73,18 @@ def frames(
             pl.col("judge").replace_strict(fingerprints, return_dtype=pl.String).alias("judge_fingerprint"),
             pl.col("model").replace_strict(models, return_dtype=pl.String).alias("model_id"),
             pl.col("official").cast(pl.Boolean).alias("official_reading"),
-            pl.lit(None, pl.Boolean).alias("injection_suspect"),
-            pl.lit(False).alias("is_control"),
+            (pl.col("injection_signs").list.len() > 0).alias("injection_suspect"),
             _time("judged_at"),
         ).select(*COLUMNS, *(["fields"] if fields else []))
 
 
-def attempt_frames(ledger: Ledger, rows_per_frame: int = ROWS_PER_FRAME) -> Iterator[pl.DataFrame]:
-    """Every request as made, in the order of recording."""
+def attempt_frames(
+    ledger: Ledger, rows_per_frame: int = ROWS_PER_FRAME, before: int = ALL_SHARDS
+) -> Iterator[pl.DataFrame]:
+    """Every request as made, in the order of recording; without those for trials of the shards from `before` on."""
     after = 0
     while True:
-        columns, rows = ledger.attempt_rows(after, rows_per_frame)
+        columns, rows = ledger.attempt_rows(after, rows_per_frame, before)
         if not rows:
             return
         after = rows[-1][columns.index("id")]
@@ -127,10 +129,11 @@ def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge
     rows = max(shard.first_row + shard.rows for shard in shards) - first
     names = sorted({shard.judge for shard in shards})
     wanted = ["row", "id", "question_id", "system", "group", "labels", *(f"template:{name}" for name in names)]
+    wanted += [f"suspect:{name}" for name in names] if staged.signs else []
     items = staged.frame(first, rows, [*wanted, *(["fields"] if fields else [])])
     items = _decoded(items, "labels", LABELS, _label_entries)
     for name in names:
-        items = items.with_columns(_slices(judges[name], items, staged).alias(f"slices:{name}"))
+        items = items.with_columns(_slices(judges[name], items, staged).alias(f"slices:{name}"), _signs(name, staged))
     plan = pl.DataFrame(
         {
             "shard": [shard.id for shard in shards],
@@ -149,10 +152,24 @@ def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge
 
     return (
         plan.join(items, on="row", how="inner", maintain_order="left")
-        .with_columns(of_judge("template"), of_judge("slices"), (pl.col("row") - pl.col("first")).alias("position"))
+        .with_columns(
+            of_judge("template"),
+            of_judge("slices"),
+            of_judge("injection_signs"),
+            (pl.col("row") - pl.col("first")).alias("position"),
+            (pl.col("row") >= staged.rows).alias("is_control"),
+        )
         .filter(pl.col("template").is_not_null())
         .rename({"id": "item_id"})
     )
+
+
+def _signs(judge: str, staged: Staged) -> pl.Expr:
+    """The signs by which each item's text is suspect; null where they were not looked for."""
+    if not staged.signs:
+        return pl.lit(None, pl.List(pl.String)).alias(f"injection_signs:{judge}")
+    found = pl.col(f"suspect:{judge}").str.split(",")
+    return found.list.eval(pl.element().filter(pl.element() != "")).alias(f"injection_signs:{judge}")
 
 
 def _slices(judge: Judge, items: pl.DataFrame, staged: Staged) -> pl.Series:

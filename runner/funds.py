@@ -63,6 +63,11 @@ class Funds:
         """Whether the worker holds trials of the account."""
         self._purses[worker, account].wanted = wanted
 
+    def waits(self, worker: str, account: str) -> bool:
+        """Whether a request of the account waits for money there, or is in flight."""
+        purse = self._purses[worker, account]
+        return purse.wants > 0 or purse.in_flight > 0
+
     def acknowledged(self, worker: str, account: str, news: AccountNews | None) -> None:
         """The worker has taken its last grant. With nothing in flight, no more than that can still be spent."""
         purse = self._purses[worker, account]

@@ -6,8 +6,6 @@ others, so a run of them can be resumed, reported on and checked; only errors na
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import hashlib
 import itertools
 import json
@@ -16,7 +14,6 @@ import os
 import re
 import shutil
 import tempfile
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +21,7 @@ from typing import Any
 import orjson
 
 from .errors import InputError, ItemError, RunLocked
+from .rows import UnfitError, scalar
 
 FILE = "given.jsonl"
 _IN_MEMORY = 64 * 2**20
@@ -38,7 +36,8 @@ class Given:
     def __init__(self, items: object) -> None:
         self._rows = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
         self.digest = ""
-        """Of all rows, in their order."""
+        """Of all rows, whatever their order and that of their columns: a frame may have none that is its own."""
+        self._written = ""
         try:
             self._read(items)
         except BaseException:
@@ -46,21 +45,24 @@ class Given:
             raise
 
     def _read(self, items: object) -> None:
-        digest = hashlib.blake2b(digest_size=16)
-        count = 0
+        written = hashlib.blake2b(digest_size=16)
+        count = total = 0
         for row in rows_of(items):
-            line = _line(row, f"items[{count}]")
+            line, known_by = _line(row, f"items[{count}]")
             self._rows.write(line)
-            digest.update(line)
+            written.update(line)
+            # A sum has no order, and holds no row in memory.
+            total += int.from_bytes(hashlib.blake2b(known_by, digest_size=32).digest())
             count += 1
         if not count:
             raise ItemError("items: there are none")
-        self.digest = digest.hexdigest()
+        self._written = written.hexdigest()
+        self.digest = f"{count}-{total % 2**256:064x}"
 
     def place(self, directory: Path) -> None:
         """Have the rows in the run's directory; a file that holds the same already is left alone."""
         path = directory / FILE
-        if path.exists() and _digest(path) == self.digest:
+        if path.exists() and _digest(path) == self._written:
             return
         fresh = path.with_suffix(".new")
         try:
@@ -107,11 +109,8 @@ def rows_of(items: Any) -> Iterator[object]:
         yield from items  # dicts, also those of datasets.Dataset
 
 
-class _Unfit(ValueError):
-    """A value that has no place in an item."""
-
-
-def _line(row: object, place: str) -> bytes:
+def _line(row: object, place: str) -> tuple[bytes, bytes]:
+    """The row as a line of JSON; and as what it is known by, the same with its keys in order."""
     if not isinstance(row, Mapping):
         raise ItemError(f"{place}: a dict is wanted, not {type(row).__name__}")
     plain = {}
@@ -120,15 +119,16 @@ def _line(row: object, place: str) -> bytes:
             raise ItemError(f"{place}: the name of a column must be a text, not {column!r}")
         try:
             plain[column] = _plain(value)
-        except _Unfit as error:
+        except UnfitError as error:
             raise ItemError(f"{place}: column {column!a}: {error}") from None
         except RecursionError:
             raise ItemError(f"{place}: column {column!a}: is nested too deeply") from None
     try:
         try:
-            return orjson.dumps(plain) + b"\n"
+            return orjson.dumps(plain) + b"\n", orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # whole numbers beyond 64 bits, which orjson does not write; or no UTF-8
-            return json.dumps(plain, ensure_ascii=False).encode() + b"\n"
+            line, known_by = (json.dumps(plain, ensure_ascii=False, sort_keys=sort) for sort in (False, True))
+            return line.encode() + b"\n", known_by.encode()
     except UnicodeEncodeError:
         raise ItemError(f"{place}: holds half of a surrogate pair (as \\ud83d alone)") from None
     except (RecursionError, ValueError) as error:
@@ -144,7 +144,7 @@ def _plain(value: Any) -> Any:
         return None
     if isinstance(value, float):
         if math.isinf(value):
-            raise _Unfit(f"{float(value)} is not a value of JSON")
+            raise UnfitError(f"{float(value)} is not a value of JSON")
         return None if math.isnan(value) else float(value)
     if isinstance(value, str):
         return str.__str__(value)
@@ -152,23 +152,14 @@ def _plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, Mapping):
         if strangers := [key for key in value if not isinstance(key, str)]:
-            raise _Unfit(f"a key must be a text, not {strangers[0]!r}")
+            raise UnfitError(f"a key must be a text, not {strangers[0]!r}")
         return {str.__str__(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal | uuid.UUID | datetime.timedelta):
-        return str(value)
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError as error:
-            raise _Unfit(f"a binary value is not UTF-8 at its byte {error.start}") from None
     for name in ("tolist", "to_list"):  # an array, a series, a number of NumPy
         if callable(convert := getattr(value, name, None)) and type(plain := convert()) is not kind:
             return _plain(plain)
-    raise _Unfit(f"a value of type {kind.__name__} has no place in an item")
+    return scalar(value)
 
 
 def _digest(path: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,8 @@ _PARTS = 256
 _FLUSH_BYTES = 16 * 1024
 _ROW = struct.Struct("<16s16s16sIIQQ")
 _ANSWER = struct.Struct("<16sI")
+_SEVERAL = 2
+"""Flag of a reference question: 0 without an answer, 1 with one."""
 
 
 class _Spill:
@@ -111,7 +114,8 @@ class Identities:
         """After `findings`: system → (distinct questions answered, questions of the reference or of all systems)."""
         if self._reference is not None:
             total = len(self._reference)
-            return {system: (sum(self._flags[number]), total) for system, number in self._systems.items()}
+            flags = self._flags
+            return {system: (total - flags[number].count(0), total) for system, number in self._systems.items()}
         answered = [0] * len(self._systems)
         total = 0
         for part in self._answers.parts():
@@ -120,6 +124,15 @@ class Identities:
             for _, number in pairs:
                 answered[number] += 1
         return {system: (answered[number], total) for system, number in self._systems.items()}
+
+    def several(self) -> dict[str, int]:
+        """After `findings`: system → questions to which it has several answers, where there are any."""
+        found = [flags.count(_SEVERAL) for flags in self._flags]
+        if self._reference is None:
+            for part in self._answers.parts():
+                for (_, number), answers in Counter(part).items():
+                    found[number] += answers > 1
+        return {system: found[number] for system, number in self._systems.items() if found[number]}
 
     def check_answered(self) -> None:
         """`expect: all`: every reference question has an answer from every system."""
@@ -136,7 +149,8 @@ class Identities:
         if self._reference is None:
             self._answers.add(entry.asked, entry.system)
         else:
-            self._flags[entry.system][int.from_bytes(entry.asked, "little")] = 1
+            flags, place = self._flags[entry.system], int.from_bytes(entry.asked, "little")
+            flags[place] = min(flags[place] + 1, _SEVERAL)
 
 
 class _Row(NamedTuple):

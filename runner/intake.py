@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from judges import Item, Judge
+from judges.injection import Injections
 
 from .config import Items
 from .mapping import BadRowError, FieldMap, Mapped
@@ -33,6 +34,7 @@ class Intake:
         self._items = items
         self._judges = judges
         self._reference = reference
+        self._injections = [Injections(judge) for judge in judges]
         self.fields = FieldMap(items)
 
     def take(self, row: Record | Fault, system: str | None) -> Taken:
@@ -42,6 +44,13 @@ class Intake:
         match = None if self._reference is None else self._reference.match(row)
         mapped = self.fields.item(row, None if match is None else match.columns, system)
         return Taken(mapped, match, [self._template(judge, mapped.item) for judge in self._judges])
+
+    def signs(self, item: Item, templates: Sequence[str | None]) -> list[str | None]:
+        """By judge, the signs that the item's text may be meant to steer it, with commas; None where it leaves it."""
+        return [
+            None if template is None else ",".join(injections.found(item, template))
+            for injections, template in zip(self._injections, templates, strict=True)
+        ]
 
     def _template(self, judge: Judge, item: Item) -> str | None:
         if self._items.empty_response == "error" and item.response_is_empty:

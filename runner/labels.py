@@ -20,8 +20,9 @@ from .errors import ConfigError
 
 Value = bool | int | float | str
 
-_TRUE = ("true", "yes", "correct", "1")
-_FALSE = ("false", "no", "incorrect", "0")
+# 1.0: what data frames make of whole numbers where one is missing, and write into files.
+_TRUE = ("true", "yes", "correct", "1", "1.0")
+_FALSE = ("false", "no", "incorrect", "0", "0.0")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "bool": ((bool,), "true or false"),
@@ -105,7 +106,7 @@ def _as_written(raw: Any) -> Sequence[str]:
 def _truth(raw: Any) -> bool | None:
     if isinstance(raw, bool):
         return raw
-    text = raw.strip().lower() if isinstance(raw, str) else str(raw) if isinstance(raw, int) else ""
+    text = raw.strip().lower() if isinstance(raw, str) else str(raw) if isinstance(raw, int | float) else ""
     return text in _TRUE if text in _TRUE or text in _FALSE else None
 
 

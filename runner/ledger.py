@@ -7,25 +7,24 @@ must be serialized by the caller (they may come from different threads).
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import schema
-from .errors import InputError, JuryboxError, RunLocked, StoppedEarly
+from . import replanned, schema
+from .database import Database
+from .errors import JuryboxError
 from .plan import Shard
 from .protocol import Batch, History, Tally, Usage
 from .recording import Counts, JudgeModel, Recorded, Recorder, Spend, history_of, tally_of
+from .revisions import Revisions
 
 __all__ = ["Ledger", "Recorded", "ShardRow", "Spend"]
 
-BUSY_SECONDS = 30.0
-CACHE_KIB = 32_768
+COPYING_MODEL = "copying_model"
 
 Row = tuple[Any, ...]
 
@@ -42,8 +41,10 @@ class Ledger:
     """The open ledger. One process at a time writes; any number may open it with `read_only` meanwhile."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self._db = _Database(path, read_only)
+        self._db = Database(path, read_only)
         self._recorder = Recorder(self._db)
+        self.revisions = Revisions(self._db)
+        """How all judgments together give way to others."""
 
     def __enter__(self) -> Ledger:
         return self
@@ -71,15 +72,15 @@ class Ledger:
         when a later plan wants them again.
         """
         with self._db.transaction():
-            self._db.change(schema.CREATE_ASKED)
-            self._db.change_many(schema.ADD_ASKED, trials)
-            for statement in schema.SORT_ASKED:
+            self._db.change(replanned.CREATE_ASKED)
+            self._db.change_many(replanned.ADD_ASKED, trials)
+            for statement in replanned.SORT_ASKED:
                 self._db.change(statement)
-            for statement in schema.MOVE_JUDGMENTS:
+            for statement in replanned.MOVE_JUDGMENTS:
                 self._db.change(statement)
-            self._db.change(schema.STAMP_RETIRED, time.time())
+            self._db.change(replanned.STAMP_RETIRED, time.time())
             self._db.change_many(schema.ADD_SHARD, map(astuple, shards))
-            for statement in schema.FINISH_REPLAN:
+            for statement in replanned.FINISH_REPLAN:
                 self._db.change(statement)
             return int(self._db.value("SELECT coalesce(sum(done), 0) FROM shards"))
 
@@ -123,18 +124,21 @@ class Ledger:
     def waiting(
         self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
     ) -> list[tuple[int, int, History]]:
-        """Up to `limit` trials of a model that wait for a reason in `kinds`, by reason and place, without `skip`."""
+        """Trials of a model that wait for a reason in `kinds`, by reason and place, without `skip`.
+
+        About `limit` of them: all those of a shard come together, since they may share a request.
+        """
         found: list[tuple[int, int, History]] = []
         for why in kinds:
             for shard, position, history in self._db.stream(schema.WAITING, model, why):
-                if len(found) == limit:
+                if len(found) >= limit and shard != found[-1][0]:
                     return found
                 if (shard, position) not in skip:
                     found.append((shard, position, history_of(history)))
         return found
 
     def tallies(self) -> dict[JudgeModel, Tally]:
-        """Counts of every planned judge × model."""
+        """Counts of every planned judge × model; a trial that is judged again counts by its new outcome alone."""
         counts: Counts = defaultdict(lambda: defaultdict(int))
         for judge, model, trials in self._db.rows("SELECT judge, model, sum(trials) FROM shards GROUP BY judge, model"):
             counts[judge, model]["trials"] = trials
@@ -142,11 +146,11 @@ class Ledger:
             counts[judge, model].update(zip(schema.TALLY_STATES, states, strict=True))
         for judge, model, why, waiting in self._db.rows(schema.PENDING_COUNTS):
             counts[judge, model][tally_of(why)] += waiting
+        for judge, model, state, more in self._db.rows(schema.AGAIN_TALLIES):
+            counts[judge, model][state] += more
         spent = self._spend_by_pair()
-        return {
-            pair: Tally(**count, requests=spent[pair].requests, usage=spent[pair].usage)
-            for pair, count in counts.items()
-        }
+        pairs = [*counts, *(spent.keys() & self._copying({judge for judge, _ in counts}) - counts.keys())]
+        return {pair: Tally(**counts[pair], requests=spent[pair].requests, usage=spent[pair].usage) for pair in pairs}
 
     def spend(self) -> dict[str, Spend]:
         """Everything ever spent in this run, by model, whether the plan still holds it or not."""
@@ -158,7 +162,12 @@ class Ledger:
     def earlier(self) -> Spend:
         """What was spent on pairs of judge and model that the plan no longer holds."""
         planned = {(row.shard.judge, row.shard.model) for row in self.shards()}
+        planned |= self._copying({judge for judge, _ in planned})
         return sum((spend for pair, spend in self._spend_by_pair().items() if pair not in planned), Spend())
+
+    def _copying(self, judges: Iterable[str]) -> set[JudgeModel]:
+        """Each of the judges with the model that copies verdicts and judges nothing."""
+        return {(judge, model) for judge in judges if (model := self.meta(COPYING_MODEL)) is not None}
 
     def _spend_by_pair(self) -> defaultdict[JudgeModel, Spend]:
         spent: defaultdict[JudgeModel, Spend] = defaultdict(Spend)
@@ -177,121 +186,17 @@ class Ledger:
             schema.JUDGMENT_ROWS, first_shard, last_shard
         )
 
-    def attempt_rows(self, after_id: int, limit: int) -> tuple[list[str], list[Row]]:
+    def attempt_rows(self, after_id: int, limit: int, before: int = schema.ALL_SHARDS) -> tuple[list[str], list[Row]]:
         """Column names and the next attempts by id; `keys` are 16 bytes each, one after the other."""
-        return list(schema.ATTEMPT_COLUMNS), self._db.rows(schema.ATTEMPT_ROWS, after_id, limit)
+        return list(schema.ATTEMPT_COLUMNS), self._db.rows(schema.ATTEMPT_ROWS, after_id, before, limit)
 
+    def calls(self, before: int = schema.ALL_SHARDS) -> list[Row]:
+        """Requests as made, counted by all that tells how they went (see `readings.Call`).
 
-class _Database:
-    """A ledger file of the present version, and SQLite's errors in the run's words."""
+        Without those for trials of the shards from `before` on.
+        """
+        return self._db.rows(schema.CALLS, before)
 
-    def __init__(self, path: Path, read_only: bool) -> None:
-        self._path = path
-        if read_only and not path.is_file():
-            raise InputError(f"{path}: there is no ledger here")
-        if not read_only:
-            try:
-                # Before SQLite makes it, so that the file and its -wal and -shm never have another mode.
-                path.touch(mode=0o600)
-            except OSError as error:
-                raise RunLocked(f"{path} cannot be written: {error.strerror}") from error
-        with self._errors():
-            self._sqlite = sqlite3.connect(
-                path.absolute().as_uri() + ("?mode=ro" if read_only else "?mode=rw"),
-                uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False,
-            )  # fmt: skip
-        try:
-            with self._errors():
-                self._require_present_version() if read_only else self._prepare()
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        with self._errors():
-            self._sqlite.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        with self._errors():
-            self._sqlite.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._sqlite.execute("COMMIT")
-            except BaseException:
-                # SQLite has rolled back by itself after some errors, such as a full disk.
-                if self._sqlite.in_transaction:
-                    self._sqlite.execute("ROLLBACK")
-                raise
-
-    def value(self, sql: str, *parameters: Any) -> Any:
-        row = self._sqlite.execute(sql, parameters).fetchone()
-        return None if row is None else row[0]
-
-    def rows(self, sql: str, *parameters: Any) -> list[Row]:
-        with self._errors():
-            return self._sqlite.execute(sql, parameters).fetchall()
-
-    def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
-        with self._errors():
-            yield from self._sqlite.execute(sql, parameters)
-
-    def change(self, sql: str, *parameters: Any) -> int:
-        return self._sqlite.execute(sql, parameters).rowcount
-
-    def change_many(self, sql: str, rows: Iterable[Row]) -> None:
-        self._sqlite.executemany(sql, rows)
-
-    def _prepare(self) -> None:
-        self.change(f"PRAGMA cache_size = -{CACHE_KIB}")
-        problem = self.value("PRAGMA quick_check(1)")
-        if problem != "ok":
-            raise JuryboxError(f"{self._path} is damaged: {problem}")
-        if self.value("PRAGMA journal_mode = WAL") != "wal":
-            raise RunLocked(
-                f"{self._path}: this file system cannot hold a ledger (SQLite has no write-ahead log on it)"
-            )
-        self.change("PRAGMA synchronous = FULL")
-        if self._version() < schema.VERSION:
-            with self.transaction():
-                for version in range(self._version(), schema.VERSION):
-                    for statement in schema.MIGRATIONS[version]:
-                        self.change(statement)
-                self.change(f"PRAGMA user_version = {schema.VERSION}")
-
-    def _require_present_version(self) -> None:
-        version = self._version()
-        if version == 0:
-            raise InputError(f"{self._path}: there is no ledger in this file yet")
-        if version < schema.VERSION:
-            raise InputError(f"{self._path} was written by an older jurybox: the run's own command converts it")
-
-    def _version(self) -> int:
-        version = int(self.value("PRAGMA user_version"))
-        if version > schema.VERSION:
-            raise InputError(
-                f"{self._path} was written by a newer jurybox"
-                f" (ledger version {version}, this one knows {schema.VERSION}): upgrade jurybox"
-            )
-        return version
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise _told(self._path, error) from error
-
-
-def _told(path: Path, error: sqlite3.Error) -> JuryboxError:
-    """What an error of SQLite means for the run."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        return StoppedEarly(f"{path} cannot grow ({error}): free some space and run the same command again")
-    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return RunLocked(f"{path} is held by another process")
-    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return RunLocked(f"{path} cannot be opened: {error}")
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return JuryboxError(f"{path} is damaged: {error}")
-    return JuryboxError(f"{path}: {error}")
+    def unread(self, beginning: int, end: int, before: int = schema.ALL_SHARDS) -> Iterator[Row]:
+        """Replies that were no verdict: judge, model, reading, so many first and last characters (see `unreadable`)."""
+        return self._db.stream(schema.UNREAD, beginning, end, before)

@@ -17,6 +17,10 @@ from .jsonrows import json_lines
 from .rows import DAMAGE, Fault, Record, Row
 from .stored import Stored
 
+LIKELIHOODS = (
+    "the sample holds log-likelihoods, no answer in words; only generate_until tasks can be judged: "
+    "name the files of the others alone in items.path"
+)
 _NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+))?\.jsonl(?:\.gz)?")
 _LEFT_OUT = ("arguments", "target", "resps", "filtered_resps")
 
@@ -47,8 +51,7 @@ def lm_eval_rows(file: io.BufferedReader[Any], stored: Stored, named: frozenset[
             yield line, Fault("no sample of lm-evaluation-harness: it has no doc_id and resps", sample)
             continue
         if answers is None:
-            text = "the sample holds log-likelihoods, no answer in words; only generate_until tasks can be judged"
-            yield line, Fault(text, sample)
+            yield line, Fault(LIKELIHOODS, sample)
             continue
         row = {name: value for name, value in sample.items() if name not in left_out}
         row["task"] = task

@@ -131,7 +131,7 @@ class FieldMap:
             fields=fields,
             labels=labels,
         )
-        field_bytes, label_bytes = _json(fields), _json(labels) if labels else b"{}"
+        field_bytes, label_bytes = stored(fields), stored(labels) if labels else b"{}"
         content = hashlib.blake2b(field_bytes, digest_size=16)
         question = item.question_id.encode()
         # Lengths keep the parts apart, and a null group differs from an empty text.
@@ -213,7 +213,7 @@ class FieldMap:
 
     def _digest(self, fields: Mapping[str, Any], question_id: str | None) -> str:
         content = [[name, fields[name]] for name in self._digested if name in fields]
-        return hashlib.blake2b(_json([content, question_id]), digest_size=16).hexdigest()
+        return hashlib.blake2b(stored([content, question_id]), digest_size=16).hexdigest()
 
     def _note_columns(self, row: Record) -> None:
         self._seen_columns.update(dict.fromkeys(list(row)[:50]))
@@ -222,7 +222,8 @@ class FieldMap:
                 del self._unseen[key]
 
 
-def _json(value: Any) -> bytes:
+def stored(value: Any) -> bytes:
+    """A value as it is stored: JSON."""
     try:
         return orjson.dumps(value)
     except TypeError:  # whole numbers beyond 64 bits, which orjson does not write

@@ -21,10 +21,12 @@ from .rates import Rate, percentile, rate, unweighted
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A yes-or-no score: over the scored trials, and strictly, where every judged trial without a score is wrong."""
+    """A yes-or-no score: over the scored trials; and its bounds, where every judged trial without a score is wrong
+    (`strict`) or right (`best`)."""
 
     accuracy: Rate
     strict: Rate
+    best: Rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +111,8 @@ class _Cell:
             found, reached = self.scores.get(name, (Moments(), 0))
             scale = scales.get(name, Scale(False, None, None))
             if scale.binary:
-                hits = round(found.total)
-                scores[name] = Binary(rate(hits, found.n), rate(hits, found.n + unscored))
+                hits, every = round(found.total), found.n + unscored
+                scores[name] = Binary(rate(hits, found.n), rate(hits, every), rate(hits + unscored, every))
             else:
                 scores[name] = mean(found, unscored, scale.low, scale.high, scale.at_least, reached)
         reading = rate(self.trials["official_hits"], self.trials["official_n"]) if official else None

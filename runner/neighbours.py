@@ -49,9 +49,7 @@ class Neighbours:
     full: int
     """Items in the largest batch that was judged."""
     sizes: tuple[Part, ...]
-    """By items in the deciding request."""
-    compared: tuple[Part, ...]
-    """The same without the marked ones, which are not like the others: what `by_size` compares."""
+    """By items in the deciding request, without the marked ones, which are not like the others."""
     places: tuple[Part, ...]
     """By place in full batches, so that size and place are not mixed up."""
     depths: tuple[Part, ...]
@@ -121,8 +119,7 @@ def _neighbours(of: tuple[str, str, str], cells: Sequence[_Cell], echoed: tuple[
         model,
         score,
         full,
-        sizes=_parts(cells, lambda cell: cell.size),
-        compared=_parts(others, lambda cell: cell.size),
+        sizes=_parts(others, lambda cell: cell.size),
         places=_parts(whole, lambda cell: cell.place),
         depths=_parts([cell for cell in cells if cell.depth], lambda cell: cell.depth),
         marked=_part(1, marked) if marked else None,

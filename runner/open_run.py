@@ -50,7 +50,10 @@ class Status:
     directory: str
     trials: int
     done: int
+    again: int
+    """Of these: trials that are being judged again; their judgments stand until that is done."""
     waiting: int
+    revision: int
     cost_usd: float
     tallies: dict[tuple[str, str], Tally]
 
@@ -64,13 +67,18 @@ class Status:
         pairs = [
             {"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()
         ]
-        head = {name: getattr(self, name) for name in ("name", "directory", "trials", "done", "waiting", "cost_usd")}
+        names = ("name", "directory", "trials", "done", "again", "waiting", "revision", "cost_usd")
+        head = {name: getattr(self, name) for name in names}
         return {**head, "complete": self.complete, "judge_models": pairs}
 
     def text(self) -> str:
         """As a person reads it."""
         word = "complete" if self.complete else f"INCOMPLETE {100 * self.done // self.trials} %"
         lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged, ${self.cost_usd:,.4f} spent"]
+        if self.revision > 1:
+            lines[0] += f", revision {self.revision}"
+        if self.again:
+            lines.append(f"  {self.again:,} of these are being judged again; until that ends their judgments stand")
         for (judge, model), tally in sorted(self.tallies.items()):
             states = ("scored", "malformed", "refused", "failed", "poisoned", "waiting", "parked")
             parts = [f"{getattr(tally, name):,} {name}" for name in states if getattr(tally, name) or name == "scored"]
@@ -88,8 +96,10 @@ def status_of(directory: Path) -> Status:
             name=manifest["name"] if manifest else directory.name,
             directory=str(directory),
             trials=sum(tally.trials for tally in tallies.values()),
-            done=sum(tally.done for tally in tallies.values()),
+            done=sum(row.done for row in ledger.shards()),
+            again=sum(ledger.revisions.waiting_again().values()) + ledger.revisions.renewed(),
             waiting=sum(tally.waiting + tally.parked for tally in tallies.values()),
             cost_usd=sum(spend.usage.cost_usd for spend in ledger.spend().values()),
             tallies=tallies,
+            revision=ledger.revisions.present(),
         )

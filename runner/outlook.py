@@ -44,7 +44,10 @@ class Outlook:
         """Take in one worker's news; returns accounts that are given up because of it."""
         closed = []
         for heard in news:
-            account = self._accounts[heard.account]
+            account = self._accounts.get(heard.account)
+            if account is None:
+                # Of the reformat stage alone: a run goes on without it.
+                continue
             account.answered = account.answered or heard.answered > 0
             account.throttled += heard.throttled
             account.last_error = heard.last_error or account.last_error

@@ -9,10 +9,12 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from judges import Judge, Sampling
+from judges import Constraint, Judge, Sampling, constraint_of
 
+from . import structured
 from .batches import requests_of
 from .config import Model, RunConfig
 from .errors import ConfigError
@@ -49,14 +51,27 @@ class Pair:
     sampling: Sampling
     """The judge's, then the model's, then the config's `judges:` entry; later wins."""
     structured: str
-    """How JSON is asked for: `json_schema`, `json_object` or `off`."""
+    """How its form is to be enforced: `auto`, one of `structured.ways`, or `off`."""
     batch: int | None = None
     """Items in a request; None: the judge takes one at a time."""
+    mode: str = "off"
+    """How it is enforced in this run, as its first probe has shown: what the column `structured` of results holds."""
 
     @property
     def json_hint(self) -> bool:
-        """Whether the judge's hint that asks for JSON is appended: it wants an object and none is enforced."""
-        return self.judge.structured != "off" and self.structured == "off" and self.judge.json_hint is not None
+        """Whether the judge's hint that asks for JSON is appended: it wants an object, and no schema is enforced."""
+        wanted = self.judge.structured != "off" and self.judge.json_hint is not None
+        return wanted and not structured.is_enforced(self.mode)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """What no request of this pair may be sent without."""
+        return structured.FIELDS if self.judge.structured == "require" else ()
+
+    @property
+    def constraint(self) -> Constraint:
+        """The form of the judge's reply about one item."""
+        return constraint_of(self.judge.reads)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -88,19 +103,27 @@ class Pair:
             digest.update(data)
         return digest.digest()
 
-    def body(self, messages: Messages) -> dict[str, object]:
-        """The request body for an OpenAI-compatible chat completion."""
-        body: dict[str, object] = {"model": self.model.model, "messages": list(messages), **self.sampling.body()}
-        schema = self.judge.response_schema()
-        if self.structured == "json_schema" and schema is not None:
-            name = "".join(c if c.isalnum() or c in "_-" else "_" for c in self.judge.name)[:64]
-            body["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": name, "strict": True, "schema": schema},
-            }
-        elif self.structured == "json_object":
-            body["response_format"] = {"type": "json_object"}
-        return body
+    def body(self, messages: Messages, count: int = 1, sampling: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """The request body for an OpenAI-compatible chat completion about `count` items.
+
+        `sampling` is laid over the pair's own.
+        """
+        way = structured.way_of(self.mode)
+        return {
+            "model": self.model.model,
+            "messages": list(messages),
+            **self.sampling.body(),
+            **(sampling or {}),
+            **(structured.demand(way, constraint_of(self.judge.reads, count), self.judge.name) if way else {}),
+        }
+
+    def canary(self, way: str) -> dict[str, Any]:
+        """The request body that shows what this endpoint makes of one way to ask for the judge's form."""
+        tokens = max(self.sampling.max_tokens or 0, structured.CANARY_TOKENS)
+        return {
+            **replace(self, mode="off").body(structured.canary(way), sampling={"max_tokens": tokens}),
+            **structured.demand(way, self.constraint, self.judge.name),
+        }
 
 
 def pairs(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], Pair]:
@@ -112,13 +135,16 @@ def pairs(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], P
             if (judge.name, model.name) in made:
                 raise ConfigError(f"judges: two entries are named {judge.name!r}; names must differ")
             sampling = use.sampling.over(model.sampling.over(judge.sampling))
-            wants_json = judge.structured != "off" and judge.response_schema() is not None
-            if judge.structured == "require" and model.structured == "off":
-                raise ConfigError(f"models: judge {judge.name!r} requires structured output; {model.name!r} says off")
+            how = structured.setting(judge.structured, model.structured, constraint_of(judge.reads))
+            if judge.structured == "require" and how == structured.OFF:
+                raise ConfigError(
+                    f"models: judge {judge.name!r} requires structured output; {model.name!r} says "
+                    f"{model.structured}" + ("" if model.structured == "off" else ", which is for objects")
+                )
             if use.batch is not None and judge.batch is None:
                 raise ConfigError(f"judges: {judge.name!r} takes one item at a time; batch is for judges with blocks")
             batch = None if judge.batch is None else use.batch or judge.batch
-            pair = Pair(judge, model, sampling, model.structured if wants_json else "off", batch)
+            pair = Pair(judge, model, sampling, how, batch)
             settings = json.dumps(pair.settings, sort_keys=True)
             meaning = (judge.name, model.model, model.revision or "", settings)
             if (other := meanings.setdefault(meaning, model.name)) != model.name:
@@ -194,3 +220,9 @@ class Estimate:
     output_tokens: int
     usd: float | None
     """None: the model has no price."""
+
+    @property
+    def calls(self) -> str:
+        """The requests in words, with the trials where a request is of several."""
+        left = self.trials - self.done
+        return f"{self.requests:,} calls" + (f" for {left:,} trials" if self.requests != left else "")

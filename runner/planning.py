@@ -8,15 +8,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from judges import Item, Judge
+from judges.injection import VERSION as SIGNS_VERSION
 
 from .config import RunConfig
 from .plan import Estimate, Pair, Shard, estimate, make_shards, prompt_bytes, shard_size
 from .sample import Sample
 from .stage import Staged, input_signature
+from .staged import LAYOUT
 
 SAMPLED_PLACES = 20
 SAMPLED_ROWS = 10
@@ -37,16 +39,27 @@ def plan_signature(
         [(judge.name, judge.fingerprint) for judge in judges],
         [use.batch for use in config.judges],
         [(model.name, model.model, model.revision) for model in config.models],
+        [LAYOUT, SIGNS_VERSION],
+        [config.controls, config.seed] if config.controls else None,
     ]
     return hashlib.blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def planned_shards(config: RunConfig, judges: Sequence[Judge], staged: Staged, limit: int | None) -> list[Shard]:
-    """All shards over the staged rows, or over the first `limit` of them."""
+    """All shards over the staged rows, or over the first `limit` of them; then those of the control items."""
     workers = config.workers if config.workers != "auto" else UNKNOWN_CLUSTER_WORKERS
     rows = staged.rows if limit is None else min(limit, staged.rows)
     batch = max((use.batch or judge.batch or 1) for use, judge in zip(config.judges, judges, strict=True))
-    return make_shards(config, judges, rows, shard_size(rows, workers, batch), staged.trial_counts)
+    size = shard_size(rows, workers, batch)
+    shards = make_shards(config, judges, rows, size, staged.trial_counts)
+
+    def controls_in(judge: str, first_row: int, count: int) -> int:
+        return staged.trial_counts(judge, staged.rows + first_row, count)
+
+    # In shards of their own: those of the items are the same with and without controls.
+    for shard in make_shards(config, judges, staged.controls, size, controls_in):
+        shards.append(replace(shard, id=len(shards), first_row=staged.rows + shard.first_row))
+    return shards
 
 
 def items_of(staged: Staged, first_row: int, rows: int, judge: Judge) -> Iterator[tuple[int, Item, str]]:

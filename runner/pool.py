@@ -54,6 +54,9 @@ class AggregatorHandle(Protocol):
     async def pending_positions(self, shard: int) -> set[int]:
         """Positions of a shard that wait to be judged again."""
 
+    async def keep(self, key: str, value: str) -> None:
+        """Keep a value with the run."""
+
 
 class Pool(Protocol):
     """A place for workers. `size` of them are wanted."""
@@ -99,6 +102,9 @@ class _LocalAggregator:
 
     async def pending_positions(self, shard: int) -> set[int]:
         return await self._call(self._aggregator.pending_positions, shard)
+
+    async def keep(self, key: str, value: str) -> None:
+        await self._call(self._aggregator.keep, key, value)
 
     async def close(self) -> None:
         await self._call(self._aggregator.close)

@@ -55,10 +55,9 @@ class Preview:
         lines = [f"{items}, {self.trials:,} trials, {self.judged:,} already judged"]
         for entry in self.estimates:
             name = f"{entry.judge} × {entry.model}"
-            cost = "no price given" if entry.usd is None else f"≤ ${entry.usd:,.4f} at one call each"
+            cost = "no price given" if entry.usd is None else f"≤ ${entry.usd:,.4f} if none is repeated"
             lines.append(
-                f"  {name}: {entry.trials - entry.done:,} calls, ~{entry.input_tokens:,} tokens in, "
-                f"≤ {entry.output_tokens:,} out, {cost}"
+                f"  {name}: {entry.calls}, ~{entry.input_tokens:,} tokens in, ≤ {entry.output_tokens:,} out, {cost}"
             )
             sampling = json.dumps(self.sampling[name], ensure_ascii=False)
             lines.append(f"    sampling {sampling}, structured output {self.structured[name]}")
@@ -78,7 +77,7 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
     if (manifest := run.manifest()) is not None:
         refuse_other_meaning(directory, manifest["meaning"], manifest_of(config, judges, known)["meaning"])
     with tempfile.TemporaryDirectory(prefix="jurybox-plan-") as aside:
-        staged = stage(config, judges, base, Path(aside) / "items", sample)
+        staged = stage(config, judges, base, Path(aside) / "items", sample, limit)
         shards = planned_shards(config, judges, staged, limit)
         done: dict[int, int] = {}
         if run.ledger.is_file():
@@ -100,6 +99,8 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
             for judge in judges
             if staged.judges[judge.name]["unrouted"]
         ]
+        if staged.controls:
+            notes.append(f"{staged.controls:,} control items are among the trials; they count in no result")
         return Preview(
             items=staged.rows,
             sample=staged.sample,

@@ -52,10 +52,16 @@ class History:
     """How often the batch that it is in was halved."""
     parked: int = 0
     """Times its request kept failing until it was put off to the end of the run."""
+    cut: int = 0
+    """Replies that were cut off: each doubles what the next may take, up to a limit."""
+    reformat_failed: int = 0
+    """Replies that were to be reformatted when the reformat model gave none."""
     attempts: int = 0
     usage: Usage = field(default_factory=Usage)
     official: bool | None = None
     """The official reading of the first reply, where the judge declares one and a reply came."""
+    retry: int = 0
+    """The revision for which the trial, judged before, is judged again; 0: it is judged for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,10 @@ class Task:
     model: str
     repeat: int
     requests: tuple[tuple[Trial, ...], ...]
+    structured: str = "off"
+    """The effective mode of structured output."""
+    probe: bool = False
+    """Nothing is judged: that mode is to be found out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +110,8 @@ class TaskReport:
     """The provider's words, where only the user can mend it (401, no quota, unknown model)."""
     broken: str | None = None
     """What the code of a judge in Python says, where it could not deal with any reply."""
+    structured: str | None = None
+    """Of a probe: the effective mode that it found; None where it came to no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +145,11 @@ class Attempt:
     usage: Usage = field(default_factory=Usage)
     latency_s: float | None = None
     retry_after_s: float | None = None
+    reading: str | None = None
+    """What its reply was read as: how (`strict`, `tolerant:<rule>`, …), or the state and the reason (`malformed:count`,
+    `refused:model`). None where no reply came, or none that judges."""
+    parser_version: str | None = None
+    """Of the reader, where there is a reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +190,7 @@ class Judgment:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A trial that goes out again: `why` is malformed, refused, halved or parked."""
+    """A trial that goes out again: `why` is malformed, refused, halved or parked; or retry, of a judged trial."""
 
     shard: int
     position: int

@@ -32,14 +32,16 @@ def rate(hits: int, n: int) -> Rate:
     """The share of hits, with its Wilson score interval."""
     if n == 0:
         return Rate(hits, n, None, None, None)
-    share = hits / n
+    return Rate(hits, n, hits / n, *wilson(hits / n, n))
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """The 95 % Wilson score interval of a share of n, which need not be whole."""
     z2 = Z95 * Z95
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     # At the ends the formula is exact, its floating point is not.
-    low = 0.0 if hits == 0 else max(0.0, centre - half)
-    high = 1.0 if hits == n else min(1.0, centre + half)
-    return Rate(hits, n, share, low, high)
+    return 0.0 if share == 0 else max(0.0, centre - half), 1.0 if share == 1 else min(1.0, centre + half)
 
 
 @dataclass(frozen=True, slots=True)

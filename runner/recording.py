@@ -117,15 +117,22 @@ class Recorder:
     ) -> int:
         done: dict[int, int] = defaultdict(int)
         late: list[int | None] = []
+        revision = self._db.value(schema.REVISION) if batch.judgments else 0
         for judgment in batch.judgments:
             attempt = self._attempt_of(batch.sender, judgment, requests)
-            if self._db.change(schema.ADD_JUDGMENT, *schema.judgment_row(judgment, attempt)) == 0:
+            row = schema.judgment_row(judgment, attempt, revision)
+            is_first = self._db.change(schema.ADD_JUDGMENT, *row) == 1
+            why = self._db.value(schema.WHY_PENDING, judgment.shard, judgment.position)
+            if is_first:
+                done[judgment.shard] += 1
+            elif why is not None:
+                # Judged, and yet it waited: it is judged again, and its old judgment stands until all are replaced.
+                self._db.change(schema.ADD_RENEWED, *row)
+            else:
                 late.append(attempt)
                 continue
-            done[judgment.shard] += 1
             count = counts[names[judgment.shard]]
             count[judgment.state] += 1
-            why = self._db.value(schema.WHY_PENDING, judgment.shard, judgment.position)
             if why is not None:
                 self._db.change(schema.DROP_PENDING, judgment.shard, judgment.position)
                 count[tally_of(why)] -= 1
@@ -144,10 +151,10 @@ class Recorder:
 
     def _add_waiting(self, waiting: Sequence[Waiting], names: dict[int, JudgeModel], counts: Counts) -> None:
         for trial in waiting:
-            if self._db.value(schema.IS_JUDGED, trial.shard, trial.position):
+            before = self._db.value(schema.WHY_PENDING, trial.shard, trial.position)
+            if before is None and self._db.value(schema.IS_JUDGED, trial.shard, trial.position):
                 continue
             count = counts[names[trial.shard]]
-            before = self._db.value(schema.WHY_PENDING, trial.shard, trial.position)
             if before is not None:
                 count[tally_of(before)] -= 1
             count[tally_of(trial.why)] += 1

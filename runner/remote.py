@@ -107,6 +107,16 @@ class _Bytes(io.RawIOBase):
         return {name: value.decode("utf-8", "replace") for name, value in (self._file.metadata() or {}).items()}
 
 
+def without_secrets(url: str) -> str:
+    """The URL as it may be shown: without what stands before its host, and without its query, which may be a key."""
+    scheme, mark, rest = url.partition("://")
+    host = rest.partition("/")[0]
+    if (":" in host or "@" in host) and "@" in rest:
+        rest = f"…@{rest.rpartition('@')[2]}"
+    bare, query, _ = rest.partition("?")
+    return f"{scheme}{mark}{bare}{'?…' if query else ''}"
+
+
 def is_remote(pattern: str) -> bool:
     """Whether it is the URL of an object."""
     return pattern.partition("://")[0] in SCHEMES and "://" in pattern
@@ -203,16 +213,17 @@ def _endpoint(scheme: str) -> str | None:
 
 def _where(scheme: str) -> str:
     endpoint = _endpoint(scheme)
-    return f" at {endpoint}" if endpoint else ""
+    return f" at {without_secrets(endpoint)}" if endpoint else ""
 
 
 def _split(key: str, url: str) -> tuple[str, str]:
     scheme, _, path = url.partition("://")
     bucket, _, rest = path.partition("/")
+    # A secret may hold slashes: of `ID:SECRET@bucket` the colon alone is sure to stand before the first. Not repeated.
+    if "@" in bucket or ":" in bucket:
+        raise ConfigError(f"{key}: a URL must not hold credentials; they come from the environment or a profile")
     if not bucket or not rest:
         raise ConfigError(f"{key}: {url} must name a bucket and an object, as in {scheme}://bucket/folder/items.jsonl")
-    if "@" in bucket:
-        raise ConfigError(f"{key}: a URL must not hold credentials; they come from the environment or a profile")
     return scheme, path
 
 

@@ -23,11 +23,12 @@ from judges import Judge
 
 from .columns import ATTEMPT_COLUMNS, COLUMNS
 from .config import RunConfig
+from .errors import StoppedEarly
 from .frames import attempt_frames, frames
 from .ledger import Ledger
 from .staged import Staged
 
-__all__ = ["arrow", "attempt_frames", "frames", "publish", "sync_directory", "write_parts"]
+__all__ = ["arrow", "attempt_frames", "frames", "publish", "publish_news", "sync_directory", "write_parts"]
 
 ROWS_PER_PART = 1_000_000
 """A part is closed by the first frame that reaches this."""
@@ -41,6 +42,23 @@ def publish(directory: Path, config: RunConfig, judges: Mapping[str, Judge], sta
     """Write `results/` and `attempts/` of a run directory anew from its ledger."""
     write_parts(directory / "results", frames(staged, ledger, config, judges), COLUMNS)
     write_parts(directory / "attempts", attempt_frames(ledger), ATTEMPT_COLUMNS)
+
+
+def publish_news(
+    directory: Path, config: RunConfig, judges: Mapping[str, Judge], staged: Staged, ledger: Ledger
+) -> None:
+    """`publish`, where the ledger holds other judgments than what is published."""
+    mark = f"{ledger.meta('plan')} {sum(row.done for row in ledger.shards())} {ledger.revisions.present()}"
+    if ledger.meta("published") == mark and (directory / "results").is_dir():
+        return
+    try:
+        publish(directory, config, judges, staged, ledger)
+    except OSError as error:
+        raise StoppedEarly(
+            f"{directory}: the results could not be written ({error.strerror}); every judgment is safe in "
+            "run.db, and the same command writes them"
+        ) from None
+    ledger.set_meta("published", mark)
 
 
 def write_parts(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from judges import Item, Judge
 
@@ -33,6 +33,8 @@ _NAMES = {
     "id": "id item_id uid uuid answer_id row_id example_id",
 }
 """Role → the names that its column has in other people's files, likeliest first."""
+_SCORER = re.compile(r"scores\..+\.value")
+"""Where inspect_ai puts a score."""
 _LABEL_WORDS = ("human", "annot", "label", "correct", "verdict", "judg", "grade", "score", "rating", "pass")
 
 
@@ -56,6 +58,8 @@ class LabelGuess:
     named: bool
     """Its name says so; otherwise only its values would fit."""
     values: tuple[str, ...]
+    map: dict[str, bool] = field(default_factory=dict)
+    """What values mean that are no words for true and false."""
 
 
 def roles(survey: Survey) -> dict[str, Guess]:
@@ -96,7 +100,7 @@ def labels(survey: Survey, taken: Iterable[str]) -> list[LabelGuess]:
             continue
         if column.name not in used and column.name not in survey.joined and type:
             values = tuple(value for value, _ in column.values.most_common(6))
-            guesses.append(LabelGuess(column.name, type, named, values))
+            guesses.append(LabelGuess(column.name, type, named, values, _grades(column)))
     return sorted(guesses, key=lambda guess: _rank(guess.column) if guess.named else len(_LABEL_WORDS))
 
 
@@ -173,11 +177,22 @@ def _identities(survey: Survey, found: dict[str, Guess]) -> None:
             found["question_id"] = Guess(column.name, "the same question stands in several rows: it pairs the systems")
 
 
+def _grades(column: Column) -> dict[str, bool]:
+    """What inspect_ai's letters mean: correct, incorrect and no answer; others, such as P (partial), mean neither."""
+    known = {"C": True, "I": False, "N": False}
+    if not column.values or sum(column.values.values()) != column.given or not set(column.values) <= set(known):
+        return {}
+    told = {"C", "I"} <= set(column.values) or _SCORER.fullmatch(column.name) is not None
+    return {value: meant for value, meant in known.items() if value != "N" or "N" in column.values} if told else {}
+
+
 def _label_type(column: Column, named: bool) -> str | None:
     if column.kind == "bool":
         return "bool"
     if column.kind == "number" and named:
         return "ordinal"
+    if _grades(column):
+        return "bool"
     complete = sum(column.values.values()) == column.given
     return "choice" if column.kind == "text" and named and complete and 2 <= column.distinct <= 6 else None
 

@@ -5,6 +5,9 @@ A fault is a value here: whether it stops the run is for the caller to say.
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import uuid
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +38,20 @@ Row = tuple[int, Record | Fault]
 
 class UnfitError(ValueError):
     """A value that has no place in an item, though the format would allow it."""
+
+
+def scalar(value: Any) -> str:
+    """A single value that JSON lacks, as text: ISO dates and times, exact decimals by their digits; else UnfitError."""
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal | uuid.UUID | datetime.timedelta):
+        return str(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise UnfitError(f"a binary value is not UTF-8 at its byte {error.start}") from None
+    raise UnfitError(f"a value of type {type(value).__name__} has no place in an item")
 
 
 def not_utf8(byte: int) -> Fault:

@@ -18,10 +18,15 @@ from typing import Any
 from judges import Judge, parse_judge
 
 from .config import RunConfig, parse_config
+from .difference import differences
 from .errors import InputError, MeaningChanged, RunLocked
 from .plan import Pair
+from .variables import LEFT_OUT, variables_in
 
 FORMAT = 1
+_FIRST_FILES = {"lock", ".writable", "given.jsonl", "given.new", "items.new", "manifest.tmp"}
+"""What a first session that was killed may leave before there is a ledger."""
+_OF_THE_DISK = {"lost+found"}
 
 
 def jurybox_version() -> str:
@@ -45,14 +50,40 @@ class RunDirectory:
         self.report = path / "report"
 
     def create(self) -> None:
-        """Make the directory (mode 0700) where it does not exist; RunLocked where it cannot be written."""
+        """Make the directory (mode 0700), or take an empty one; RunLocked where it is none of ours or not writable."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            begun = self.manifest_file.exists() or self.ledger.exists()
+            if not begun:
+                self._refuse_strangers()
+            effective = os.access in os.supports_effective_ids
+            for file in (self.path / "lock", self.ledger, self.manifest_file):
+                if file.exists() and not os.access(file, os.R_OK | os.W_OK, effective_ids=effective):
+                    raise RunLocked(f"{file}: cannot be read and written by this user; was the run another user's?")
             probe = self.path / ".writable"
             probe.touch(mode=0o600)
             probe.unlink()
+        except FileExistsError:
+            raise RunLocked(f"{self.path}: is no directory") from None
         except OSError as error:
             raise RunLocked(f"{self.path}: cannot be written: {error.strerror}") from None
+        try:
+            if not begun and self.path.stat().st_mode & 0o777 != 0o700:
+                self.path.chmod(0o700)
+        except OSError as error:
+            raise RunLocked(
+                f"{self.path}: belongs to another user, so that nobody else can be kept out of it ({error.strerror}); "
+                "use --out for a directory of your own"
+            ) from None
+
+    def _refuse_strangers(self) -> None:
+        strangers = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _FIRST_FILES | _OF_THE_DISK)
+        if strangers:
+            shown = ", ".join(strangers[:3]) + (f" and {len(strangers) - 3} more" if len(strangers) > 3 else "")
+            raise RunLocked(
+                f"{self.path}: holds other files ({shown}) and no run; "
+                "use --out for a new or empty directory, where a run can keep to itself"
+            )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -129,12 +160,14 @@ def _judge(judge: Judge) -> dict[str, str]:
 
 
 def _without_secrets(config: RunConfig) -> dict[str, Any]:
-    """Keys never stand in a config, but headers and queries can hold anything: their values stay out."""
+    """Secrets stand in no config, but headers and queries can hold anything: all but a `${NAME}` stays out."""
     data = config.model_dump(mode="json", exclude_defaults=True)
-    for model in data["models"]:
+    reformat = data.get("retry", {}).get("reformat")
+    for model in [*data["models"], *([reformat] if isinstance(reformat, dict) else [])]:
         for part in ("headers", "query"):
-            for name in model.get("extra", {}).get(part, {}):
-                model["extra"][part][name] = "(left out)"
+            for name, value in model.get("extra", {}).get(part, {}).items():
+                if not any(variables_in(value)):
+                    model["extra"][part][name] = LEFT_OUT
     return data
 
 
@@ -166,13 +199,9 @@ def refuse_other_meaning(directory: Path, before: Mapping[str, Any], now: Mappin
     """MeaningChanged, with a diff, where a name that both know means something else now."""
     changed = [key for key in before if key in now and before[key] != now[key]]
     if changed:
-        lines = "".join(f"\n  {key}: was {_short(before[key])}, is {_short(now[key])}" for key in changed)
+        told = [line for key in changed for line in differences(key, before[key], now[key])]
+        lines = "".join(f"\n  {line}" for line in told)
         raise MeaningChanged(
             f"{directory}: holds a run that means something else:{lines}\n"
             "Give what changed a new name, or use --out for another directory."
         )
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 120 else text[:117] + "…"

@@ -1,4 +1,4 @@
-"""The ledger's tables: their SQL, version by version, how records become rows, and how a run moves to a changed plan.
+"""The ledger's tables: their SQL, version by version, and how records become rows.
 
 Text and tuples only, so that what is in the file can be read in one place; `recording` and `ledger` execute it.
 Nothing here needs a newer SQLite than 3.24, since enterprise distributions ship Python 3.11 with an old one: no
@@ -18,7 +18,7 @@ USAGE_COLUMNS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_to
 ATTEMPT_COLUMNS = (
     "id", "request_id", "keys", "judge", "model", "model_id", "served_model", "system_fingerprint", "stage", "try",
     "state", "error", "status", "finish_reason", "answer_text", "reasoning_text", "refusal_text",
-    *USAGE_COLUMNS, "latency_s", "retry_after_s", "late_duplicate", "sent_at", "worker",
+    *USAGE_COLUMNS, "latency_s", "retry_after_s", "late_duplicate", "sent_at", "worker", "reading", "parser_version",
 )  # fmt: skip
 
 OUTCOME_COLUMNS = (
@@ -48,13 +48,15 @@ _BATCH = tuple(
     for name, default in (("batch_size", 1), ("batch_position", 1), ("bisect_depth", 0))
 )
 _OUTCOME = ", ".join((_OUTCOME_1, *_BATCH))
+"""A judgment's columns as of now."""
 
 
 # Clustered by (shard, position): shards are worked off a few at a time, so the database's own uniqueness touches the
 # same warm pages whatever the ledger's size. A random 16-byte key would cost a cold page per row on a large ledger.
-def _judgments(outcome: str) -> str:
+def judgments_table(outcome: str = _OUTCOME, table: str = "judgments") -> str:
+    """The statement that makes the table of judgments, or another like it."""
     return f"""
-        CREATE TABLE judgments (
+        CREATE TABLE {table} (
             shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB NOT NULL, {outcome},
             PRIMARY KEY (shard, position)
         ) WITHOUT ROWID
@@ -81,7 +83,7 @@ _VERSION_1 = (
         worker TEXT NOT NULL
     )
     """,
-    _judgments(_OUTCOME_1),
+    judgments_table(_OUTCOME_1),
     """
     CREATE TABLE pending (
         shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB NOT NULL, judge TEXT NOT NULL,
@@ -108,7 +110,21 @@ _VERSION_2 = tuple(
     f"ALTER TABLE {table} ADD COLUMN {column}" for table in ("judgments", "retired") for column in _BATCH
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2)
+_VERSION_3 = tuple(f"ALTER TABLE attempts ADD COLUMN {name} TEXT" for name in ("reading", "parser_version"))
+
+# `renewed` holds new outcomes of trials that are judged again, until they replace the judgments, which stand meanwhile.
+# What a later version adds to `judgments` it adds to `retired` and `renewed` too.
+_VERSION_4 = (
+    """
+    CREATE TABLE revisions (
+        number INTEGER PRIMARY KEY, kind TEXT NOT NULL, made_at REAL NOT NULL, parser_version TEXT NOT NULL,
+        changes TEXT NOT NULL
+    )
+    """,
+    judgments_table(", ".join((_OUTCOME_1, *_BATCH)), "renewed"),
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
 """MIGRATIONS[n] brings a ledger of version n to version n + 1. A released one never changes."""
 
 VERSION = len(MIGRATIONS)
@@ -122,6 +138,9 @@ SHARDS = "SELECT id, judge, model, repeat, first_row, rows, trials, done FROM sh
 ADD_SHARD = _insert("shards", ("id", "judge", "model", "repeat", "first_row", "rows", "trials"))
 ADD_ATTEMPT = _insert("attempts", ATTEMPT_COLUMNS)
 ADD_JUDGMENT = _insert("judgments", JUDGMENT_COLUMNS) + " ON CONFLICT DO NOTHING"
+ADD_RENEWED = _insert("renewed", JUDGMENT_COLUMNS)
+REVISION = "SELECT coalesce(max(number), 1) FROM revisions"
+"""The revision that the judgments of the run make up at present."""
 PUT_PENDING = (
     _insert("pending", ("shard", "position", "key", "judge", "model", "why", "history"))
     + " ON CONFLICT (shard, position) DO UPDATE SET why = excluded.why, history = excluded.history"
@@ -136,12 +155,30 @@ ADD_SPEND = _insert("spend", ("judge", "model", "requests", *USAGE_COLUMNS)) + (
     + ", ".join(f"{name} = {name} + excluded.{name}" for name in ("requests", *USAGE_COLUMNS))
 )
 
+# A judgment's own `revision` is the one that brought it; read together they make up the run's present one.
+_PRESENT = {"revision": f"({REVISION})"}
 JUDGMENT_ROWS = (
-    f"SELECT {', '.join(f'j.{name}' for name in JUDGMENT_COLUMNS)}, {', '.join(f'a.{name}' for name in REPLY_COLUMNS)}"
+    f"SELECT {', '.join(_PRESENT.get(name, f'j.{name}') for name in JUDGMENT_COLUMNS)},"
+    f" {', '.join(f'a.{name}' for name in REPLY_COLUMNS)}"
     " FROM judgments j LEFT JOIN attempts a ON a.id = j.attempt"
     " WHERE j.shard BETWEEN ? AND ? ORDER BY j.shard, j.position"
 )
-ATTEMPT_ROWS = f"SELECT {', '.join(ATTEMPT_COLUMNS)} FROM attempts WHERE id > ? ORDER BY id LIMIT ?"
+_CUT = "lower(coalesce(finish_reason, '')) IN ('length', 'max_tokens', 'model_length')"
+ALL_SHARDS = 2**62
+_OF_SHARDS = "keys NOT IN (SELECT key FROM judgments WHERE shard >= ?)"
+"""Requests, but for those that asked about one trial of the shards from an id on."""
+CALLS = (
+    f"SELECT judge, model, stage, state, reading, parser_version, {_CUT}, count(*),"
+    f" {', '.join(f'sum({name})' for name in USAGE_COLUMNS)}"
+    f" FROM attempts WHERE {_OF_SHARDS} GROUP BY 1, 2, 3, 4, 5, 6, 7"
+)
+"""Requests as made, and what they took, by everything that tells how they went."""
+UNREAD = (
+    "SELECT judge, model, reading, substr(answer_text, 1, ?), substr(answer_text, -?) FROM attempts"
+    f" WHERE reading >= 'malformed:' AND reading < 'malformed;' AND stage <> 'reformat' AND {_OF_SHARDS} ORDER BY id"
+)
+"""Replies that were no verdict: how they begin and end."""
+ATTEMPT_ROWS = f"SELECT {', '.join(ATTEMPT_COLUMNS)} FROM attempts WHERE id > ? AND {_OF_SHARDS} ORDER BY id LIMIT ?"
 
 TALLY_STATES = ("scored", "malformed", "refused", "failed", "poisoned")
 
@@ -151,6 +188,17 @@ TALLIES = (
     f"SELECT shard, {', '.join(f'''sum(state = '{state}') AS {state}''' for state in TALLY_STATES)}"
     " FROM judgments GROUP BY shard) j JOIN shards s ON s.id = j.shard GROUP BY s.judge, s.model"
 )
+
+AGAIN_TALLIES = """
+    SELECT s.judge, s.model, o.state, sum(o.n) FROM (
+        SELECT j.shard, j.state, -1 AS n FROM pending p CROSS JOIN judgments j
+            ON j.shard = p.shard AND j.position = p.position
+        UNION ALL SELECT j.shard, j.state, -1 FROM renewed r CROSS JOIN judgments j
+            ON j.shard = r.shard AND j.position = r.position
+        UNION ALL SELECT shard, state, 1 FROM renewed
+    ) o JOIN shards s ON s.id = o.shard GROUP BY s.judge, s.model, o.state
+"""
+"""What is to be added for trials that are judged again."""
 
 SPEND = f"SELECT judge, model, requests, {', '.join(USAGE_COLUMNS)} FROM spend"
 PENDING_COUNTS = "SELECT judge, model, why, count(*) FROM pending GROUP BY judge, model, why"
@@ -164,78 +212,6 @@ RECENT_ATTEMPT = (
     "SELECT id FROM (SELECT id, request_id, state FROM attempts ORDER BY id DESC LIMIT ?)"
     " WHERE request_id = ? ORDER BY state = 'ok' DESC, id DESC LIMIT 1"
 )
-
-_OUTCOMES = ", ".join(OUTCOME_COLUMNS)
-_B_OUTCOMES = ", ".join(f"b.{name}" for name in OUTCOME_COLUMNS)
-
-# --- a changed plan. `asked` is filled with the new plan's (key, shard, position) between CREATE_ASKED and SORT_ASKED.
-# Both sides are sorted by key before they are joined: lookups of random keys in a table of millions would each miss the
-# cache, lookups in key order do not. OR IGNORE and OR REPLACE: what was set aside may have been judged again since,
-# where a plan was set without looking for it; the newer stands.
-CREATE_ASKED = "CREATE TEMP TABLE asked (key BLOB, shard INTEGER, position INTEGER)"
-
-ADD_ASKED = "INSERT INTO asked (key, shard, position) VALUES (?, ?, ?)"
-
-SORT_ASKED = (
-    "CREATE TEMP TABLE wanted (key BLOB PRIMARY KEY, shard INTEGER, position INTEGER) WITHOUT ROWID",
-    "INSERT INTO wanted SELECT key, shard, position FROM asked ORDER BY key",
-    "DROP TABLE asked",
-)
-
-MOVE_JUDGMENTS = (
-    """
-    CREATE TEMP TABLE had AS
-        SELECT key, 0 AS is_retired, shard, position FROM judgments
-        UNION ALL SELECT key, 1, shard, position FROM retired ORDER BY key
-    """,
-    """
-    CREATE TEMP TABLE moves AS
-        SELECT h.key, h.is_retired, h.shard AS old_shard, h.position AS old_position, w.shard, w.position
-        FROM had h CROSS JOIN wanted w ON w.key = h.key
-    """,
-    "ALTER TABLE judgments RENAME TO judgments_before",
-    _judgments(_OUTCOME),
-    f"""
-    INSERT INTO judgments (shard, position, key, {_OUTCOMES})
-        SELECT m.shard, m.position, m.key, {_B_OUTCOMES}
-        FROM moves m CROSS JOIN judgments_before b ON b.shard = m.old_shard AND b.position = m.old_position
-        WHERE NOT m.is_retired ORDER BY m.shard, m.position
-    """,
-    f"""
-    INSERT OR IGNORE INTO judgments (shard, position, key, {_OUTCOMES})
-        SELECT m.shard, m.position, m.key, {_B_OUTCOMES} FROM moves m CROSS JOIN retired b ON b.key = m.key
-        WHERE m.is_retired ORDER BY m.shard, m.position
-    """,
-    "DELETE FROM retired WHERE key IN (SELECT key FROM moves WHERE is_retired)",
-    f"""
-    INSERT OR REPLACE INTO retired (shard, position, key, {_OUTCOMES}, judge, model, repeat, retired_at)
-        SELECT b.shard, b.position, b.key, {_B_OUTCOMES}, s.judge, s.model, s.repeat, 0
-        FROM had h CROSS JOIN judgments_before b ON b.shard = h.shard AND b.position = h.position
-        JOIN shards s ON s.id = b.shard
-        WHERE NOT h.is_retired AND NOT EXISTS (SELECT 1 FROM wanted w WHERE w.key = h.key)
-    """,
-    "DROP TABLE judgments_before",
-    "DROP TABLE had",
-    "DROP TABLE moves",
-    "DELETE FROM shards",
-)
-"""Before the new shards are added."""
-
-STAMP_RETIRED = "UPDATE retired SET retired_at = ? WHERE retired_at = 0"
-
-FINISH_REPLAN = (
-    "UPDATE shards SET done = (SELECT count(*) FROM judgments j WHERE j.shard = shards.id)",
-    "CREATE TEMP TABLE pending_before AS SELECT key, why, history FROM pending",
-    "DELETE FROM pending",
-    """
-    INSERT INTO pending (shard, position, key, judge, model, why, history)
-        SELECT w.shard, w.position, w.key, s.judge, s.model, p.why, p.history
-        FROM pending_before p CROSS JOIN wanted w ON w.key = p.key JOIN shards s ON s.id = w.shard
-    """,
-    "DROP TABLE pending_before",
-    "DROP TABLE wanted",
-)
-"""After the new shards are added."""
 
 
 def usage_row(usage: Usage) -> tuple[float, ...]:
@@ -251,16 +227,17 @@ def attempt_row(id_: int, attempt: Attempt) -> tuple[Any, ...]:
         attempt.served_model, attempt.system_fingerprint, attempt.stage, attempt.try_, attempt.state, attempt.error,
         attempt.status, attempt.finish_reason, attempt.answer_text, attempt.reasoning_text, attempt.refusal_text,
         *usage_row(attempt.usage), attempt.latency_s, attempt.retry_after_s, 0, attempt.sent_at, attempt.worker,
+        attempt.reading, attempt.parser_version,
     )  # fmt: skip
 
 
-def judgment_row(judgment: Judgment, attempt: int | None) -> tuple[Any, ...]:
-    """In the order of JUDGMENT_COLUMNS; `attempt` is the id of the one that decided. A new judgment is revision 1."""
+def judgment_row(judgment: Judgment, attempt: int | None, revision: int = 1) -> tuple[Any, ...]:
+    """In the order of JUDGMENT_COLUMNS; `attempt` is the id of the one that decided."""
     return (
         judgment.shard, judgment.position, judgment.key, judgment.state, judgment.reason, judgment.verdict,
         judgment.scores, judgment.template, judgment.stage, json.dumps(judgment.notes), judgment.parser_version,
         judgment.structured, judgment.request_id, attempt, judgment.official, judgment.attempts,
-        *usage_row(judgment.usage), judgment.latency_s, judgment.judged_at, judgment.worker, 1,
+        *usage_row(judgment.usage), judgment.latency_s, judgment.judged_at, judgment.worker, revision,
         judgment.batch_size, judgment.batch_position, judgment.bisect_depth,
     )  # fmt: skip
 

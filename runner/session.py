@@ -10,22 +10,27 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from judges import Judge, JudgeError, load_judge
+from judges import PARSER_VERSION, Judge, JudgeError, load_judge
 
+from .changes import Changes
 from .config import RunConfig
-from .errors import ConfigError, Interrupted, JuryboxError, StoppedEarly
-from .ledger import Ledger
+from .errors import ConfigError, InputError, Interrupted, JuryboxError
+from .ledger import COPYING_MODEL, Ledger
+from .modes import Modes
 from .plan import Estimate, Shard, pairs
 from .planning import estimates, plan_signature, planned_shards, trial_keys
 from .report import Report, build
-from .results import publish
+from .results import publish_news
+from .revising import Revising, listed
 from .rundir import RunDirectory, manifest_of, refuse_other_meaning
 from .sample import Sample
 from .stage import Staged, load_staged, stage
@@ -55,6 +60,8 @@ class Plan:
     estimates: list[Estimate]
     carried: int | None
     """Judgments carried over from an earlier plan of this directory; None: the plan is the old one, or the first."""
+    again: int = 0
+    """Judged trials that wait to be judged again; their judgments stand until then."""
 
     @property
     def trials(self) -> int:
@@ -69,7 +76,7 @@ class Plan:
     @property
     def complete(self) -> bool:
         """Nothing is left to do."""
-        return self.judged == self.trials
+        return self.judged == self.trials and not self.again
 
 
 class Session:
@@ -95,6 +102,7 @@ class Session:
         self._sample = sample
         self._stack = ExitStack()
         self.staged: Staged | None = None
+        self.revising = Revising(self.run, self.pairs)
 
     def __enter__(self) -> Session:
         self.run.create()
@@ -106,6 +114,11 @@ class Session:
     ) -> None:
         self._stack.close()
 
+    def stay_until(self, end: Future[None]) -> None:
+        """Hold the directory until that end, also after this session was closed: something works in it still."""
+        held = self._stack.pop_all()
+        end.add_done_callback(lambda _: held.close())
+
     def prepare(self) -> Plan:
         """Check that the directory may go on with this config; stage and plan what has changed."""
         manifest = self.run.manifest()
@@ -113,19 +126,70 @@ class Session:
         if manifest is not None:
             refuse_other_meaning(self.run.path, manifest["meaning"], fresh["meaning"])
         signature = plan_signature(self.config, self.judges, self._base, self._limit, self._sample)
+        fresh["base"] = str(self._base.resolve())
         with Ledger(self.run.ledger) as ledger:
+            # Before places change: what an earlier retry has brought belongs where its trials stand now.
+            self.revising.settle(ledger, self._staged)
             carried = None
             if ledger.meta("plan") != signature or not self.run.items.is_dir():
                 # An empty mark says "half made": whatever stops us now, the next session plans anew.
                 ledger.set_meta("plan", "")
-                self.staged = stage(self.config, self.judges, self._base, self.run.items, self._sample)
+                self.staged = stage(self.config, self.judges, self._base, self.run.items, self._sample, self._limit)
                 carried = self._plan_anew(ledger, self.staged)
-                self.run.write_manifest(fresh | _inputs(self.staged))
+                self._write_manifest(fresh | _inputs(self.staged), ledger)
                 ledger.set_meta("plan", signature)
             else:
                 self.staged = load_staged(self.run.items)
-                self.run.write_manifest(fresh | _inputs(self.staged))
+                self._write_manifest(fresh | _inputs(self.staged), ledger)
+            plan = self._plan(ledger, self.staged, carried)
+            if plan.complete or set(ledger.revisions.read_by()) <= {PARSER_VERSION}:
+                return plan
+            # What comes now will be read by today's reader, and no table may mix two.
+            self.revising.rescore(ledger, self.staged)
             return self._plan(ledger, self.staged, carried)
+
+    def reopen(self) -> Plan:
+        """The plan as it stands in the directory: nothing is staged, whatever has become of the inputs."""
+        with Ledger(self.run.ledger) as ledger:
+            if not ledger.meta("plan"):
+                raise InputError(f"{self.run.path}: its plan is half made; carry out the run's own command first")
+            lacking = {(row.shard.judge, row.shard.model) for row in ledger.shards()} - self.pairs.keys()
+            if lacking:
+                names = ", ".join(" × ".join(pair) for pair in sorted(lacking))
+                raise InputError(f"{self.run.path}: the run has {names}, and the config has not")
+            self.staged = load_staged(self.run.items)
+            self.revising.settle(ledger, self._staged)
+            return self._plan(ledger, self.staged, None)
+
+    def rescore(self) -> Changes:
+        """Read all replies of the reopened run again, without a call; `revising.made` tells if anything changed."""
+        assert self.staged is not None
+        with Ledger(self.run.ledger) as ledger:
+            return self.revising.rescore(ledger, self.staged)
+
+    def retry(self, states: Sequence[str], judge: str | None, model: str | None, *, begin: bool) -> Plan:
+        """What `judge` is to do so that the trials which ended in one of these states are judged again.
+
+        With `begin` they are as good as asked: from now on any session goes on with them.
+        """
+        assert self.staged is not None
+        with Ledger(self.run.ledger) as ledger:
+            if begin:
+                ledger.revisions.begin_retry(states, judge, model)
+                return self._plan(ledger, self.staged, None)
+            return self._plan(ledger, self.staged, None, ledger.revisions.retriable(states, judge, model))
+
+    def _write_manifest(self, manifest: dict[str, Any], ledger: Ledger) -> None:
+        told = {"revisions": listed(ledger), "structured": Modes(self.pairs, ledger.meta).document()}
+        self.run.write_manifest(manifest | told)
+
+    def _tell_modes(self, modes: Modes) -> None:
+        self.run.write_manifest((self.run.manifest() or {}) | {"structured": modes.document()})
+
+    def _staged(self) -> Staged | None:
+        if self.staged is None and self.run.items.is_dir():
+            self.staged = load_staged(self.run.items)
+        return self.staged
 
     def _plan_anew(self, ledger: Ledger, staged: Staged) -> int | None:
         shards = planned_shards(self.config, self.judges, staged, self._limit)
@@ -134,14 +198,18 @@ class Session:
             return None
         return ledger.replan(shards, trial_keys(staged, shards, self.pairs))
 
-    def _plan(self, ledger: Ledger, staged: Staged, carried: int | None) -> Plan:
+    def _plan(
+        self, ledger: Ledger, staged: Staged, carried: int | None, retriable: Mapping[int, int] | None = None
+    ) -> Plan:
         rows = ledger.shards()
-        done = {row.shard.id: row.done for row in rows}
+        again = Counter(ledger.revisions.waiting_again()) + Counter(retriable or {})
+        settled = {row.shard.id: row.done - again[row.shard.id] for row in rows}
         return Plan(
             shards={row.shard.id: row.shard for row in rows},
-            done=done,
-            estimates=estimates([row.shard for row in rows], done, staged, self.pairs),
+            done={row.shard.id: row.done for row in rows},
+            estimates=estimates([row.shard for row in rows], settled, staged, self.pairs),
             carried=carried,
+            again=again.total(),
         )
 
     def judge(
@@ -159,17 +227,24 @@ class Session:
         staged = self.staged
         with Ledger(self.run.ledger) as ledger:
             spent = sum(spend.usage.cost_usd for spend in ledger.spend().values())
+            modes = Modes(self.pairs, ledger.meta)
+            if (copying := self.config.reformatter) is not None and copying not in self.config.models:
+                ledger.set_meta(COPYING_MODEL, copying.name)
 
         async def judging() -> None:
-            pool = make_pool()
-            try:
-                driver = Driver(
-                    self.config, plan.shards, plan.done, self.pairs, staged, pool, spent_usd=spent, watch=watch
-                )
-                with _signals(driver.stop), (switch or Switch()).connected(driver.stop):
-                    await driver.run()
-            finally:
-                await pool.close()
+            orders = switch or Switch()
+            # From here on: Ray takes some seconds to start, and an order to stop is heard meanwhile.
+            with _signals(orders.stop):
+                pool = make_pool()
+                try:
+                    driver = Driver(
+                        self.config, plan.shards, plan.done, self.pairs, staged, pool,
+                        spent_usd=spent, watch=watch, modes=modes, settled=self._tell_modes,
+                    )  # fmt: skip
+                    with orders.connected(driver.stop):
+                        await driver.run()
+                finally:
+                    await pool.close()
 
         asyncio.run(judging())
 
@@ -178,21 +253,9 @@ class Session:
         assert self.staged is not None
         judges = {judge.name: judge for judge in self.judges}
         with Ledger(self.run.ledger) as ledger:
-            mark = f"{ledger.meta('plan')} {sum(row.done for row in ledger.shards())}"
-            if ledger.meta("published") != mark or not self.run.results.is_dir():
-                self._publish(ledger, judges)
-                ledger.set_meta("published", mark)
+            self.revising.settle(ledger, self._staged)
+            publish_news(self.run.path, self.config, judges, self.staged, ledger)
             return build(self.config.name, self.run.path, self.config, judges, self.staged, ledger)
-
-    def _publish(self, ledger: Ledger, judges: dict[str, Judge]) -> None:
-        assert self.staged is not None
-        try:
-            publish(self.run.path, self.config, judges, self.staged, ledger)
-        except OSError as error:
-            raise StoppedEarly(
-                f"{self.run.path}: the results could not be written ({error.strerror}); every judgment is safe in "
-                "run.db, and the same command writes them"
-            ) from None
 
 
 def _inputs(staged: Staged) -> dict[str, Any]:
@@ -248,4 +311,4 @@ def missing_keys(config: RunConfig) -> list[str]:
     """What the keys lack on this machine."""
     from .client import check_key
 
-    return [problem for model in config.models if (problem := check_key(model))]
+    return [problem for model in config.asked_models if (problem := check_key(model))]

@@ -22,7 +22,7 @@ from .inputs import Items
 from .inspectlogs import inspect_rows, opens_as_inspect
 from .jsonrows import json_array, json_lines
 from .lmevallogs import lm_eval_rows, named_as_lm_eval, opens_as_lm_eval
-from .remote import is_remote, remote_files
+from .remote import is_remote, remote_files, without_secrets
 from .rows import BOM, CHUNK, DAMAGE, Row
 from .stored import LocalFile, Stored, local_files
 from .tables import csv_rows, parquet_rows
@@ -36,7 +36,7 @@ _ENDINGS = {
     ".eval": "inspect",
 }
 _AT_ONCE = 16
-_URL = re.compile(r"[a-z0-9]+://|hf:")
+_URL = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|hf:")
 _FORMS = "local files, s3:// and gs:// URLs are read; a dataset of the Hugging Face Hub is named by items.hf"
 
 
@@ -197,7 +197,7 @@ def _stored(key: str, pattern: str, base: Path) -> Sequence[Stored]:
     if is_remote(pattern):
         return remote_files(key, pattern)
     if _URL.match(pattern):
-        raise ConfigError(f"{key}: {pattern!r} cannot be read: {_FORMS}")
+        raise ConfigError(f"{key}: {without_secrets(pattern)!r} cannot be read: {_FORMS}")
     return local_files(key, pattern, base)
 
 

@@ -11,17 +11,20 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from judges import Condition, Item, Judge
+from judges.injection import VERSION as SIGNS_VERSION
 
 from .config import Items, RunConfig
+from .controls import Controls, kinds_for
 from .errors import ConfigError, ItemError
 from .identities import Findings, Identities, Place
 from .intake import Intake
 from .labels import check_labels
-from .mapping import BadRowError
+from .mapping import BadRowError, stored
 from .reference import Reference
 from .rejects import SHOWN, Rejects
 from .rows import Fault
@@ -44,23 +47,35 @@ _IDENTITIES = "identities"
 
 
 def stage(
-    config: RunConfig, judges: Sequence[Judge], base: Path, directory: Path, sample: Sample | None = None
+    config: RunConfig,
+    judges: Sequence[Judge],
+    base: Path,
+    directory: Path,
+    sample: Sample | None = None,
+    limit: int | None = None,
 ) -> Staged:
     """Stage the items of a config, or a sample of them, into `directory`.
 
-    A crash or an error leaves what stood there as it was.
+    Control items are made of the first `limit` items that are left. A crash or an error leaves what stood there as it
+    was.
     """
     items = config.items
     if items.empty_response == "wrong" and (graded := [judge.name for judge in judges if not judge.binary]):
         raise ConfigError(f"items.empty_response: wrong is for binary judges only; {graded[0]!r} is not")
     check_labels(items.labels, judges)
+    kinds = kinds_for(config, judges)
     sources, references = item_sources(items, base), reference_sources(items, base)
     # Taken before the files are read: a file that changes meanwhile is then seen as changed by the next run.
     signature = signature_of(items, [*sources, *references])
     reference = None if items.join is None else Reference(items.join, references)
     fresh = new_directory(directory)
     try:
-        save_summary(fresh, _Pass(items, judges, sources, reference, fresh, sample).run(signature))
+        whole = _Pass(items, judges, sources, reference, fresh, sample)
+        summary = whole.run(signature)
+        if kinds:
+            among = min(summary.rows, summary.rows if limit is None else limit)
+            summary = whole.with_controls(summary, Controls(config.controls, among, config.seed, judges, kinds), among)
+        save_summary(fresh, summary)
         switch(fresh, directory)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -110,6 +125,7 @@ class _Pass:
         self._counts = _Counts(judges)
         self._rejects = Rejects(directory, items.on_bad)
         self._identities = Identities(directory / _IDENTITIES, reference, items.systems or ())
+        self._ended: StagedWriter | None = None
 
     def run(self, signature: dict[str, Any]) -> Summary:
         """Stage all rows, then settle which of them stand twice."""
@@ -141,16 +157,43 @@ class _Pass:
             duplicates=found.repeated,
             rejects=self._rejects.count,
             coverage=self._identities.coverage(),
+            several=self._identities.several(),
             empty=self._counts.empty,
             judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
             files=writer.files,
             sample=drawn,
+            signs=SIGNS_VERSION,
         )
+        self._ended = writer
         shutil.rmtree(self._directory / _IDENTITIES)
         return summary
 
-    def _writer(self, directory: Path) -> StagedWriter:
-        return StagedWriter(directory, [judge.name for judge in self._judges])
+    def with_controls(self, summary: Summary, controls: Controls, among: int) -> Summary:
+        """After `run`: add the control items of the first `among` rows behind all others."""
+        for row, values in written_rows(self._directory):
+            if row < among:
+                controls.add(row, _item(values), self._templates(values))
+        drawn = controls.rows()
+        # The rows are read while others are written: those go to files of their own.
+        with closing(self._writer(self._directory, after=self._ended)) as writer:
+            for row, values in written_rows(self._directory):
+                if row in drawn:
+                    for item, templates in controls.made(_item(values), self._templates(values)):
+                        self._write(writer, item, stored(item.fields), b"{}", templates)
+        return replace(summary, controls=writer.rows - summary.rows, files=writer.files)
+
+    def _writer(self, directory: Path, after: StagedWriter | None = None) -> StagedWriter:
+        return StagedWriter(directory, [judge.name for judge in self._judges], after)
+
+    def _write(
+        self, writer: StagedWriter, item: Item, fields: bytes, labels: bytes, templates: Sequence[str | None]
+    ) -> None:
+        signs = self._intake.signs(item, templates)
+        values = (item.id, item.question_id, item.system, item.group, fields, labels, *templates, *signs)
+        writer.add(values, len(fields) + _ROW_OVERHEAD)
+
+    def _templates(self, values: tuple[Any, ...]) -> tuple[str | None, ...]:
+        return values[6 : 6 + len(self._judges)]
 
     def _row(self, row: dict[str, Any] | Fault, source: Source, place: Place, writer: StagedWriter) -> None:
         try:
@@ -162,8 +205,7 @@ class _Pass:
         item = mapped.item
         self._identities.add(item, mapped.content, match, place, writer.rows)
         self._counts.add(item, templates)
-        values = (item.id, item.question_id, item.system, item.group, mapped.fields, mapped.labels, *templates)
-        writer.add(values, len(mapped.fields) + _ROW_OVERHEAD)
+        self._write(writer, item, mapped.fields, mapped.labels, templates)
 
     def _conflicts(self, found: Findings) -> str:
         """Each contradiction once, told at the later place."""
@@ -203,7 +245,7 @@ class _Pass:
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                     continue
                 item = _item(values)
-                self._counts.add(item, values[6:], times=-1)
+                self._counts.add(item, self._templates(values), times=-1)
                 if row in found.conflicts:
                     place, other = found.conflicts[row]
                     name = self._sources[place.source].name
@@ -222,7 +264,7 @@ class _Pass:
                 if (values[3], values[1]) in draw:
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                 else:
-                    self._counts.add(_item(values), values[6:], times=-1)
+                    self._counts.add(_item(values), self._templates(values), times=-1)
         replace_rows(self._directory, kept)
         return writer, Drawn(writer.rows, rows, sample.items, sample.seed)
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 REJECTS = "rejects.jsonl"
 _STAGE = "stage.json"
-_VERSION = 1
+LAYOUT = 2
+"""Version 2 has the signs of each item and control items; 1 is still read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,12 @@ class Summary:
     """Rows of each Parquet file."""
     sample: Drawn | None = None
     """The rows are a sample of those that there were."""
+    controls: int = 0
+    """Control items, in the rows after those of the items."""
+    several: dict[str, int] = field(default_factory=dict)
+    """System → questions to which it has several answers, where there are any."""
+    signs: str | None = None
+    """Version of the list of signs by which judged text is suspected of steering a judge; None: none was used."""
 
 
 class Staged:
@@ -55,12 +62,17 @@ class Staged:
         self.summary = summary
         self.signature = summary.signature
         self.rows = summary.rows
+        """Items; the rows of control items follow theirs."""
+        self.controls = summary.controls
+        self.signs = summary.signs
         self.duplicates = summary.duplicates
         self.rejects = summary.rejects
         self.coverage = summary.coverage
+        self.several = summary.several
         self.empty = summary.empty
         self.judges = summary.judges
         self.sample = summary.sample
+        self._end = summary.rows + summary.controls
         self._files = RowGroups(directory, summary.files)
 
     def frame(self, first_row: int, rows: int, columns: list[str] | None = None) -> polars.DataFrame:
@@ -70,14 +82,18 @@ class Staged:
         """
         import polars
 
-        parts = self._files.slices(first_row, max(0, min(rows, self.rows - first_row)), columns)
+        parts = self._files.slices(first_row, max(0, min(rows, self._end - first_row)), columns)
         frames = [polars.DataFrame(polars.from_arrow(part)) for part in parts]
         return polars.concat(frames, rechunk=False)
+
+    def is_control(self, row: int) -> bool:
+        """Whether a row is a control item's."""
+        return row >= self.rows
 
     def trial_counts(self, judge: str, first_row: int, rows: int) -> int:
         """How many of those rows the judge routes."""
         column = f"template:{judge}"
-        parts = self._files.slices(first_row, max(0, min(rows, self.rows - first_row)), [column])
+        parts = self._files.slices(first_row, max(0, min(rows, self._end - first_row)), [column])
         return sum(part.num_rows - part.column(column).null_count for part in parts)
 
 
@@ -85,7 +101,7 @@ def save_summary(directory: Path, summary: Summary) -> None:
     """Write stage.json, the last file of a staged directory."""
     path = directory / _STAGE
     with open_private(path) as file:
-        json.dump({"version": _VERSION, **asdict(summary)}, file, ensure_ascii=False, indent=1)
+        json.dump({"version": LAYOUT, **asdict(summary)}, file, ensure_ascii=False, indent=1)
     sync(path)
 
 
@@ -96,7 +112,7 @@ def load_staged(directory: Path) -> Staged:
         data: Mapping[str, Any] = json.loads((directory / _STAGE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ItemError(f"{directory}: holds no staged items ({error})") from None
-    if data.get("version") != _VERSION:
+    if data.get("version") not in (1, LAYOUT):
         raise ItemError(f"{directory}: was staged by another version of jurybox")
     known = {name: value for name, value in data.items() if name != "version"}
     known["coverage"] = {system: (answered, total) for system, (answered, total) in data["coverage"].items()}

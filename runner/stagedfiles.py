@@ -25,28 +25,33 @@ _CACHED_GROUPS = 4
 class StagedWriter:
     """Appends rows to the Parquet files of a directory. Columns: those of design.md, in the order of `columns`."""
 
-    def __init__(self, directory: Path, judges: Sequence[str]) -> None:
+    def __init__(self, directory: Path, judges: Sequence[str], after: StagedWriter | None = None) -> None:
+        """`after`: a closed writer of the same directory, whose rows these follow."""
         texts = ("id", "question_id", "system", "group")
         templates = [f"template:{name}" for name in judges]
+        signs = [f"suspect:{name}" for name in judges]
         self._schema = pyarrow.schema(
             [
                 ("row", pyarrow.int64()),
                 *((name, pyarrow.string()) for name in texts),
                 ("fields", pyarrow.binary()),
                 ("labels", pyarrow.binary()),
-                *((name, pyarrow.string()) for name in templates),
+                *((name, pyarrow.string()) for name in (*templates, *signs)),
             ]
         )
         self._directory = directory
-        self._repetitive = ["system", "group", "labels", *templates]
+        self._repetitive = ["system", "group", "labels", *templates, *signs]
         self._pending: list[tuple[Any, ...]] = []
         self._bytes = 0
         self._writer: Any = None
-        self.rows = 0
-        self.files: list[int] = []
+        self.rows: int = after.rows if after else 0
+        self.files: list[int] = list(after.files) if after else []
 
     def add(self, values: tuple[Any, ...], size: int) -> None:
-        """A row: id, question_id, system, group, fields, labels, a template per judge. `size` is about its bytes."""
+        """A row: id, question_id, system, group, fields, labels, a template and the signs per judge.
+
+        `size` is about its bytes.
+        """
         self._pending.append((self.rows, *values))
         self.rows += 1
         self._bytes += size

@@ -27,6 +27,8 @@ class Switch:
         self._why: JuryboxError | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._orders: tuple[Callable[[JuryboxError], None], Callable[[], Any]] | None = None
+        self.left: Future[None] | None = None
+        """The end of work that still goes on, though nobody waits for it any more."""
 
     def stop(self, why: JuryboxError) -> None:
         """Stop in good order, for this reason; said again, at once."""
@@ -65,7 +67,7 @@ def on_a_thread(work: Callable[[], None], switch: Switch) -> None:
     """Carry out `work`, which runs a loop of its own, beside whatever loop runs here, and wait for it.
 
     What interrupts the waiting (Ctrl-C, a notebook's interrupt, a handler of the caller's) turns the switch, and is
-    raised once the work has ended; a third time it is raised at once.
+    raised once the work has ended; a third time it is raised at once, and the switch tells what is `left`.
     """
     done: Future[None] = Future()
 
@@ -87,6 +89,7 @@ def on_a_thread(work: Callable[[], None], switch: Switch) -> None:
         except BaseException as error:
             interrupts.append(error)
             if len(interrupts) > 2:
+                switch.left = done
                 raise
             switch.stop(Interrupted("interrupted; the same call goes on"))
     if interrupts:

@@ -15,6 +15,7 @@ from typing import Any
 
 from .config import Items
 from .errors import InputError
+from .lmevallogs import LIKELIHOODS
 from .rows import Fault, Record
 from .sources import Source, item_sources, reference_sources
 
@@ -108,11 +109,14 @@ class Survey:
     """By name, in the order of the file; an object's places stand in its stead."""
     joined: set[str]
     """Columns that come from the joined reference."""
+    left_out: list[str]
+    """Files of lm-evaluation-harness that hold log-likelihoods, and so nothing to judge."""
 
     @property
     def size(self) -> str:
         """How many rows there are, as far as is known."""
-        return f"{self.rows:,} rows" if self.complete else f"more than {self.rows:,} rows"
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        return rows if self.complete else f"more than {rows}"
 
     def has_column(self, name: str) -> bool:
         """Whether a column, or a place in nested ones, has this name."""
@@ -123,35 +127,46 @@ def survey(items: Items, base: Path, most: int = LOOKED_AT) -> Survey:
     """Look at the first `most` rows of the items, and of what is joined to them; InputError where there are none."""
     sources = item_sources(items, base)
     columns: dict[str, Column] = {}
-    rows, complete = _look(sources, columns, most)
+    left_out: list[str] = []
+    rows, complete = _look(sources, columns, most, left_out, skip=items.on_bad == "skip")
     reference: dict[str, Column] = {}
-    _look(reference_sources(items, base), reference, most)
+    _look(reference_sources(items, base), reference, most, left_out)
     joined = {name: column for name, column in reference.items() if name not in columns}
-    return Survey([source.name for source in sources], rows, complete, columns | joined, set(joined))
+    return Survey([source.name for source in sources], rows, complete, columns | joined, set(joined), left_out)
 
 
 def common_columns(items: list[Source], reference: list[Source]) -> list[str]:
     """Columns that both have and whose values differ from row to row of the reference."""
     left: dict[str, Column] = {}
     right: dict[str, Column] = {}
-    _look(items, left, LOOKED_AT)
-    _look(reference, right, LOOKED_AT)
+    _look(items, left, LOOKED_AT, [])
+    _look(reference, right, LOOKED_AT, [])
     return [name for name, column in right.items() if name in left and not column.repeats_within(None)]
 
 
-def _look(sources: list[Source], columns: dict[str, Column], most: int) -> tuple[int, bool]:
+def _look(
+    sources: list[Source], columns: dict[str, Column], most: int, left_out: list[str], skip: bool = False
+) -> tuple[int, bool]:
+    """Rows seen, and whether these are all. `skip`: bad rows are passed over, as staging will leave them out."""
     rows = 0
+    first: str | None = None
     for source in sources:
         with closing(source.rows()) as found:
             for line, row in islice(found, most - rows + 1):
                 if isinstance(row, Fault):
+                    first = first or f"{source.name}:{line}: {row.text}"
+                    if row.text == LIKELIHOODS:  # a file is of one task: the next row would be the same
+                        left_out.append(source.name)
+                        break
+                    if skip:
+                        continue
                     raise InputError(f"{source.name}:{line}: {row.text}")
                 if rows == most:
                     return rows, False
                 _add(columns, rows, row)
                 rows += 1
     if sources and not rows:
-        raise InputError(f"{', '.join(source.name for source in sources)}: holds no row")
+        raise InputError(first or f"{', '.join(source.name for source in sources)}: holds no row")
     return rows, True
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import csv
-import datetime
-import decimal
 import io
 import math
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,20 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
-from .rows import BOM, CHUNK, DAMAGE, MAX_RECORD_BYTES, REST_LOST, Fault, Record, Row, UnfitError, damaged, not_utf8
+from .rows import (
+    BOM,
+    CHUNK,
+    DAMAGE,
+    MAX_RECORD_BYTES,
+    REST_LOST,
+    Fault,
+    Record,
+    Row,
+    UnfitError,
+    damaged,
+    not_utf8,
+    scalar,
+)
 
 
 def csv_rows(file: io.BufferedReader[Any]) -> Iterator[Row]:
@@ -121,13 +131,4 @@ def _plain(value: Any) -> Any:
         return [_plain(entry) for entry in value]
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, decimal.Decimal | uuid.UUID | datetime.timedelta):
-        return str(value)
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError as error:
-            raise UnfitError(f"a binary value is not UTF-8 at its byte {error.start}") from None
-    raise UnfitError(f"a value of type {type(value).__name__} has no place in an item")
+    return scalar(value)

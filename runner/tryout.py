@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from judges import Item, Judge, Malformed, Reading, Refused, Reply, Scored
 
+from . import structured
 from .client import Client, EndpointError, ErrorKind, check_key
 from .completion import Completion
 from .config import RunConfig
@@ -75,7 +76,7 @@ class Tried:
         lines = [
             f"=== {judge.name} × {model.name}: item {item.id} (system {item.system}{group}), template {self.template}",
             f"--- sent to {model.base_url} as {model.model}, {json.dumps(self.pair.settings, ensure_ascii=False)}, "
-            f"structured output {self.pair.structured}{', with the json_hint' if self.pair.json_hint else ''}",
+            f"structured output {self.pair.mode}{', with the json_hint' if self.pair.json_hint else ''}",
         ]
         lines += [f"[{message['role']}]\n{message['content']}" for message in self.messages]
         if self.error is not None:
@@ -154,17 +155,41 @@ def trouble(tried: Sequence[Tried]) -> JuryboxError | None:
 
 
 async def _try(pair: Pair, item: Item, template: str) -> Tried:
-    messages = pair.judge.render(item, template, json_hint=pair.json_hint)
     client = Client(pair.model)
     try:
-        completion = await client.complete(pair.body(messages))
-    except EndpointError as error:
-        return Tried(pair, item, template, messages, error=error)
+        pair = replace(pair, mode=await _mode(pair, client))
+        messages = pair.judge.render(item, template, json_hint=pair.json_hint)
+        completion = await _complete(client, pair.body(messages), pair.kept)
+        if isinstance(completion, EndpointError):
+            return Tried(pair, item, template, messages, error=completion)
     finally:
         await client.aclose()
     reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
     (reading,) = pair.judge.outcomes(pair.judge.read(reply), [item])
     return Tried(pair, item, template, messages, completion, reading)
+
+
+async def _complete(client: Client, body: dict[str, Any], keep: tuple[str, ...]) -> Completion | EndpointError:
+    while True:
+        try:
+            return await client.complete(body, keep)
+        except EndpointError as error:
+            if not error.put_otherwise:
+                return error
+
+
+async def _mode(pair: Pair, client: Client) -> str:
+    """How structured output is enforced, as one canary each shows; what a canary fails on counts as refused."""
+    found: dict[str, structured.Found] = {}
+    for way in structured.ways(pair.structured, pair.constraint):
+        reply = await _complete(client, pair.canary(way), structured.FIELDS)
+        if isinstance(reply, EndpointError):
+            found[way] = structured.Found.REFUSED
+            continue
+        found[way] = structured.shown_by(way, pair.constraint, reply.text)
+        if found[way] is structured.Found.ENFORCED:
+            break
+    return structured.mode_of(found)
 
 
 def _selected(known: dict[tuple[str, str], Pair], judge: Sequence[str], model: Sequence[str]) -> list[Pair]:

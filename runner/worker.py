@@ -17,24 +17,23 @@ from judges import Failed, Judge, Outcome, Provenance, Scored
 
 from . import policy
 from .account import Account
-from .asked import Asked, ask
+from .asked import Asked
+from .asking import ask
 from .client import Client, EndpointError, check_key
 from .completion import Completion
 from .config import Model, RunConfig
+from .inquiry import DOWN_PAUSE_S, Inquiry, NeedsAction
 from .ladder import again
 from .limiter import Limiter, Stopped
 from .outbox import Outbox, Send
-from .plan import pairs
+from .plan import Pair, pairs
 from .protocol import Attempt, News, Task, TaskReport, Tick, Trial
+from .reformatting import Reformatter
 
 DOWN_TRIES = 3
 """Sends of one trial while its endpoint is down, before it makes room for others."""
 CODE_ERRORS = 3
 """Replies that a judge's code may fail on before it deals with one."""
-DOWN_PAUSE_S = 5.0
-ANSWERED_S = 5.0
-"""An endpoint that gave a good reply so lately answers."""
-PROBE = ({"role": "user", "content": "Answer yes."},)
 
 
 class Worker:
@@ -47,8 +46,8 @@ class Worker:
         self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send)
         self._clients: dict[str, Client] = {}
         self._accounts: dict[str, Account] = {}
-        self._worked: set[tuple[str, str]] = set()
-        """Judge and model of which some request was answered."""
+        self._inquiry = Inquiry(name, self._outbox.note)
+        self._reformatter = Reformatter(config, self._outbox.note, self._account_named)
         self._read_by: dict[str, int] = {}
         """Judge in Python → replies that its code could not deal with before it dealt with one; −1 from then on."""
         self._broken: str | None = None
@@ -58,16 +57,19 @@ class Worker:
 
     def check(self) -> list[str]:
         """What is missing on this machine before anything can be paid: a key's variable or file. Empty: nothing."""
-        return [problem for model in self._config.models if (problem := check_key(model))]
+        return [problem for model in self._config.asked_models if (problem := check_key(model))]
 
     async def run(self, task: Task) -> TaskReport:
         """Judge a task's trials; returns when all that was learnt is acknowledged."""
         model = self._config.model(task.model)
         account = self._account(model)
+        if task.probe:
+            return await self._probe(task, self._client(model), account)
+        pair = replace(self._pairs[task.judge, task.model], mode=task.structured)
         ends: list[str] = []
 
         async def judge(trials: tuple[Trial, ...]) -> None:
-            ends.extend([await self._judge(task, trials, model, account)] * len(trials))
+            ends.extend([await self._judge(task, trials, pair, account)] * len(trials))
 
         async with asyncio.TaskGroup() as group:
             for trials in task.requests:
@@ -94,6 +96,7 @@ class Worker:
 
     async def close(self) -> None:
         """Close the connections. Tasks have returned before."""
+        await self._reformatter.close()
         for client in self._clients.values():
             await client.aclose()
 
@@ -112,14 +115,27 @@ class Worker:
             self._clients[model.name] = Client(model)
         return self._clients[model.name]
 
-    async def _judge(self, task: Task, trials: tuple[Trial, ...], model: Model, account: Account) -> str:
-        asked = ask(task, trials, self._pairs[task.judge, task.model], self.name)
+    async def _probe(self, task: Task, client: Client, account: Account) -> TaskReport:
+        """Find out how structured output is enforced for a judge and a model."""
+        mode = None
+        try:
+            mode = await self._inquiry.mode(task, self._pairs[task.judge, task.model], client, account)
+        except NeedsAction as needed:
+            account.action_needed = str(needed)
+            account.close()
+        except Stopped:
+            pass
+        await self._outbox.drain()
+        return TaskReport(task.id, 0, 0, 0, action_needed=account.action_needed, structured=mode)
+
+    async def _judge(self, task: Task, trials: tuple[Trial, ...], pair: Pair, account: Account) -> str:
+        asked = ask(task, trials, pair, self.name)
         # Only binary judges may be told so, and those take one item at a time.
         if self._config.items.empty_response == "wrong" and asked.items[0].response_is_empty:
             verdict = Scored(asked.pair.judge.wrong(), Provenance("empty"))
             await self._outbox.record(judgments=asked.judgments([verdict], None, called=False))
             return "judged"
-        return await self._ask(asked, self._client(model), account)
+        return await self._ask(asked, self._client(pair.model), account)
 
     async def _ask(self, asked: Asked, client: Client, account: Account) -> str:
         """Send the request until it is answered or given up: the only loop of retries in the program."""
@@ -134,7 +150,7 @@ class Worker:
                     if account.action_needed or self._broken:
                         return "left"
                     sent_at, sent_s = time.time(), loop.time()
-                    completion = await client.complete(asked.body)
+                    completion = await client.complete(asked.body, asked.pair.kept)
                     slot.settle(completion.usage.cost_usd)
             except Stopped:
                 return "left"
@@ -142,7 +158,10 @@ class Worker:
                 account.saw_error(error)
                 asked = asked.with_attempt()
                 attempt = asked.failed(tries + throttles + 1, sent_at, error)
-                down = account.is_down and not await self._answers(asked, client, account)
+                if error.put_otherwise:
+                    await self._outbox.note(attempt)
+                    continue
+                down = account.is_down and not await self._inquiry.answers(asked, client, account)
                 decision = policy.decide(
                     error.kind,
                     tries=tries,
@@ -163,18 +182,18 @@ class Worker:
                         throttles += not counts
                         if not counts:
                             account.hold_off(sent_s, error.retry_after_s or delay_s)
-                        await _wait(account, delay_s)
+                        await account.wait(delay_s)
                     case policy.ActionNeeded():
                         await self._outbox.note(attempt)
                         account.action_needed = f"{asked.pair.model.name}: {error.message}"
                         account.close()
                         return "left"
-                    case policy.Park() if asked.history.parked and await self._answers(asked, client, account):
+                    case policy.Park() if asked.history.parked and await self._inquiry.answers(asked, client, account):
                         return await self._end(asked, [Failed("exhausted", error.message)], attempt, None)
                     case policy.Park():
                         return await self._put_off(asked, attempt, account, last_try=True)
                     case policy.Fail(kind):
-                        if not await self._is_sound(asked, client, account):
+                        if not await self._inquiry.is_sound(asked, client, account):
                             await self._outbox.note(attempt)
                             which = f"{asked.pair.model.name}: every request of {asked.task.judge} is rejected"
                             account.action_needed = f"{which}: {error.message}"
@@ -182,79 +201,20 @@ class Worker:
                             return "left"
                         return await self._end(asked, [Failed(kind, error.message)], attempt, None)
             else:
-                self._saw_success(asked, account)
+                self._inquiry.saw_success(asked, account)
                 return await self._read(asked, completion, tries + throttles + 1, sent_at)
 
     async def _put_off(self, asked: Asked, attempt: Attempt, account: Account, last_try: bool) -> str:
         """Back into the ledger until the end of the run. Nothing is hurried where the endpoint itself is in trouble."""
         await self._outbox.record(attempt, waiting=asked.parked(last_try))
         if asyncio.get_running_loop().time() < account.probe_at:
-            await _wait(account, DOWN_PAUSE_S)
+            await account.wait(DOWN_PAUSE_S)
         return "waiting"
-
-    async def _answers(self, asked: Asked, client: Client, account: Account) -> bool:
-        """Whether the endpoint works just now, so that what fails there fails for a reason of its own.
-
-        Where no trial has shown it lately, a harmless request does: one for all trials that want to know.
-        """
-        loop = asyncio.get_running_loop()
-        async with account.probing:
-            if loop.time() - account.succeeded_at < ANSWERED_S:
-                return True
-            if loop.time() < account.probe_at:
-                return False
-            try:
-                error = await self._probe(asked, client, account)
-            except Stopped:
-                return False
-            if error is not None:
-                account.probe_at = loop.time() + DOWN_PAUSE_S
-            return error is None
-
-    async def _is_sound(self, asked: Asked, client: Client, account: Account) -> bool:
-        """Whether this judge's requests can work there at all, so that a rejected one is at fault itself.
-
-        Not so where the endpoint rejects what all of them hold, such as a response_format that it does not know.
-        """
-        pair = asked.task.judge, asked.task.model
-        async with account.probing:
-            if pair in self._worked:
-                return True
-            if account.action_needed:
-                return False
-            try:
-                error = await self._probe(asked, client, account)
-            except Stopped:
-                return True
-            return error is None or error.kind is not policy.ErrorKind.BAD_REQUEST
-
-    async def _probe(self, asked: Asked, client: Client, account: Account) -> EndpointError | None:
-        """Send a harmless request of this judge and model; what went wrong with it, or None."""
-        probe = replace(asked, body=asked.pair.body(PROBE), request_id=uuid.uuid4().hex)
-        async with account.limiter.slot(asked.tokens, asked.usd) as slot:
-            sent_at = time.time()
-            try:
-                completion = await client.complete(probe.body)
-            except EndpointError as error:
-                account.saw_error(error)
-                attempt = probe.failed(1, sent_at, error)
-                found: EndpointError | None = error
-            else:
-                slot.settle(completion.usage.cost_usd)
-                self._saw_success(probe, account)
-                attempt = probe.answered(1, sent_at, completion)
-                found = None
-        await self._outbox.note(replace(attempt, keys=(), stage="probe"))
-        return found
-
-    def _saw_success(self, asked: Asked, account: Account) -> None:
-        account.saw_success()
-        self._worked.add((asked.task.judge, asked.task.model))
 
     async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float) -> str:
         """Read the reply: outcomes, or the trials go back to the ledger to be judged afresh."""
         outcomes = asked.outcomes(completion)
-        attempt = asked.answered(try_, sent_at, completion)
+        attempt = asked.answered(try_, sent_at, completion, outcomes)
         asked = asked.with_attempt(completion)
         match outcomes:
             case [Failed(kind, detail), *_]:
@@ -264,7 +224,8 @@ class Worker:
                     return "waiting"
             case _:
                 self._read_by[asked.task.judge] = -1
-        return await self._end(asked, outcomes, attempt, completion.latency_s)
+        asked, found, last = await self._reformatter.mended(asked, completion, outcomes, attempt)
+        return await self._end(asked, found, last, completion.latency_s)
 
     def _is_at_fault(self, asked: Asked, error: str) -> bool:
         """Whether a judge's own code is to blame for an error in it rather than the reply: it never dealt with one yet.
@@ -280,7 +241,9 @@ class Worker:
             self._broken = f"judge {judge!r}: its code could deal with none of {failed} replies; the last: {error}"
         return True
 
-    async def _end(self, asked: Asked, outcomes: Sequence[Outcome], attempt: Attempt, latency_s: float | None) -> str:
+    async def _end(
+        self, asked: Asked, outcomes: Sequence[Outcome], attempt: Attempt | None, latency_s: float | None
+    ) -> str:
         """Record what the last attempt said; where that is no score, the ladder may send the trials out again."""
         without_score = next((outcome for outcome in outcomes if not isinstance(outcome, Scored)), None)
         if without_score is not None:
@@ -290,12 +253,3 @@ class Worker:
                 return "waiting"
         await self._outbox.record(attempt, judgments=asked.judgments(outcomes, latency_s))
         return "judged"
-
-
-async def _wait(account: Account, delay_s: float) -> None:
-    """Sleep without holding a slot; the order to stop ends it."""
-    try:
-        async with asyncio.timeout(delay_s):
-            await account.closed.wait()
-    except TimeoutError:
-        return

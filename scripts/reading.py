@@ -65,6 +65,12 @@ class Corpus:
     value: Callable[[Scored], Any]
 
 
+def say(text: str) -> None:
+    """A line on stdout, at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
 def lines(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a JSONL file, gzipped or not."""
     packed = path.read_bytes()
@@ -139,15 +145,17 @@ def real(data: Path, show: int, unread: int) -> None:
                 agreed += ours == row.extracted
         total = len(corpus.rows)
         scored = sum(stages.values())
-        print(f"\n== {corpus.name}: {total:,} replies, {scored:,} read ({scored / total:.1%}), ", end="")
-        print(f"of {both:,} with an extracted value {agreed:,} agree, {len(apart):,} disagreements")
-        print(f"   read at {dict(stages.most_common())}")
-        print(f"   not read: {dict(reasons.most_common())}; {len(lost):,} of them have an extracted value")
+        say(
+            f"\n== {corpus.name}: {total:,} replies, {scored:,} read ({scored / total:.1%}), of {both:,} with an"
+            f" extracted value {agreed:,} agree, {len(apart):,} disagreements"
+        )
+        say(f"   read at {dict(stages.most_common())}")
+        say(f"   not read: {dict(reasons.most_common())}; {len(lost):,} of them have an extracted value")
         rng = random.Random(7)
         for row, ours, stage in rng.sample(apart, min(show, len(apart))):
-            print(f"   ours {ours!r} ({stage}), theirs {row.extracted!r}: {_short(row.reply.text)}")
+            say(f"   ours {ours!r} ({stage}), theirs {row.extracted!r}: {_short(row.reply.text)}")
         for row, reason in rng.sample(lost, min(unread, len(lost))):
-            print(f"   unread ({reason}), theirs {row.extracted!r}: {_short(row.reply.text)}")
+            say(f"   unread ({reason}), theirs {row.extracted!r}: {_short(row.reply.text)}")
 
 
 def _short(text: str | None) -> str:
@@ -202,15 +210,15 @@ def valid(kind: str, number: int) -> Valid:
         return _valid_object(rng, number)
     if kind == "yesno":
         forms = ("{}", "**{}**.", "Final answer: {}", "The two were compared.\n\n{}", "{}\n\nThe names are given.")
-        form = (*forms, '{"answer": "{}"}', "<think>yes or no</think>{}")[number % 7]
+        word_form = (*forms, '{"answer": "{}"}', "<think>yes or no</think>{}")[number % 7]
         return Valid(
             YES_NO.read,
-            lambda verdict: form.replace("{}", "yes" if verdict["correct"] else "no"),
+            lambda verdict: word_form.replace("{}", "yes" if verdict["correct"] else "no"),
             {"correct": rng.random() < 0.5},
         )
     if kind == "choice":
-        forms = ("{}", "[[{}]]", "Answer: {}", "Both were read.\n\nAnswer: {}", '{"choice": "{}"}', "**{}**")
-        form = forms[number % 6]
+        marked = ("{}", "[[{}]]", "Answer: {}", "Both were read.\n\nAnswer: {}", '{"choice": "{}"}', "**{}**")
+        form = marked[number % 6]
         return Valid(CHOICE.read, lambda verdict: form.replace("{}", verdict["choice"]), {"choice": rng.choice("AB")})
     separator = rng.choice([",", ", ", "; ", "\n"])
     writers: tuple[Callable[[list[int]], str], ...] = (
@@ -267,7 +275,7 @@ def strictly(reading: Reading) -> bool:
 
 
 def squeezed(text: str) -> str:
-    """A reply without what may stand in it in more than one way: blanks, `1.0`, `-0`, a comma or full stop at an end."""
+    """A reply without what may stand in it in more than one way: blanks, `1.0`, `-0`, a last comma or stop."""
     text = re.sub(r"(?<=[0-9])(?:\.0?|e0)(?=[\s,;}\]\"]|$)", "", text)
     text = re.sub(r",(?=\s*[}\]]|\s*$)", "", text.replace("-0", "0"))
     return re.sub(r"\s|(?<=[^0-9])0(?=[0-9])", "", text).casefold()
@@ -309,9 +317,9 @@ def sweep(replies: int) -> None:
     """Every truncation and every edit of one character; prints each that is read as another value."""
     for kind in KINDS:
         counts, wrong = damage(kind, range(replies))
-        print(f"== {kind}: {dict(sorted(counts.items()))}", flush=True)
+        say(f"== {kind}: {dict(sorted(counts.items()))}")
         for line in wrong:
-            print(f"   {line}")
+            say(f"   {line}")
 
 
 def edits(text: str) -> Iterator[str]:
@@ -341,7 +349,7 @@ def speed(seconds: float) -> None:
             for _ in range(100):
                 judge.read(reply)
             done += 100
-        print(f"{name:28} {done / (time.perf_counter() - start):>10,.0f} replies/s")
+        say(f"{name:28} {done / (time.perf_counter() - start):>10,.0f} replies/s")
 
 
 def main() -> None:

@@ -189,6 +189,11 @@ def log_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def judging(log: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries of a log that ask for a verdict: without the greetings that show what an endpoint enforces."""
+    return [entry for entry in log if not json.loads(entry["body"])["messages"][-1]["content"].startswith("Say hello")]
+
+
 def model(url: str, name: str = "judge", **keys: Any) -> dict[str, Any]:
     """A model of a config."""
     return {"name": name, "model": f"simulated-{name}", "base_url": url, "limits": {"in_flight": 32}} | keys

@@ -17,6 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from judges.outcome import Malformed, Provenance, Reading, Reason, Scored
 
 from .clean import concluded, folded, introduced, plain, retracted, unfenced
+from .opinions import Opinions, prefers_another, speaks_against
+from .remarks import leads, leaves
 from .scale import inner
 from .strict_json import JsonFault, load
 
@@ -25,7 +27,6 @@ Value = bool | int | float
 _LONGEST = 300
 _MOST_LINES = 2000
 _KEYS = ("answer", "verdict", "result", "decision", "choice")
-_NOUNS = r"answer|verdict|decision|judge?ment|choice|result|conclusion|winner"
 _TAG = re.compile(r"<(answer|verdict|result|decision|choice|judge?ment)>([^<>]{1,200})</\1>", re.I)
 _QUOTED = re.compile(r"^[>\"'“‘«「]")
 _LINE_MARKS = re.compile(r"^(?:#{1,6}[ \t]+|[-•][ \t]+|\*[ \t]+)")
@@ -38,16 +39,19 @@ _FAULTS = re.compile(
 )
 """What is said of a label that is not chosen."""
 _NEGATION = re.compile(r"\W*(?:not|no|nope|never|false|wrong)\b", re.I)
-_PRAISE = (
-    r"(?:(?:is|was|seems|would\s+be)\s+(?:the\s+|a\s+|clearly\s+|slightly\s+|much\s+|definitely\s+){0,2}"
-    r"(?:better|best|superior|preferable|preferred|winner|correct|right)\b|wins\b)"
-)
-_PREFERS = r"(?:prefer|choose|pick|select|favou?r|go\s+with|vote\s+for)"
-_STATES = rf"(?:{_NOUNS})(?:\s+(?:is|was|should\s+be|would\s+be)(?:\s+therefore)?|[*_]{{0,3}}\s?[:=][*_]{{0,3}})"
 
 
 def _of_words(value: Any) -> Any:
-    """YAML writes a label without aliases or value as nothing at all, and reads an unquoted 1 as a number."""
+    """YAML writes a label without aliases or value as nothing at all, and reads an unquoted 1 as a number.
+
+    Labels that have neither may also be a list.
+    """
+    if isinstance(value, list):
+        if any(isinstance(label, Mapping) for label in value):
+            raise ValueError("a list holds labels alone; with aliases or values write {A: {value: 1}, B: {value: 0}}")
+        if twice := [label for label in value if value.count(label) > 1]:
+            raise ValueError(f"the label {twice[0]!r} is given twice")
+        value = dict.fromkeys(value)
     if isinstance(value, Mapping):
         for label in value:
             if not isinstance(label, str):
@@ -150,19 +154,8 @@ class ChoiceReads(BaseModel):
         return re.compile(f"({self._any})", re.I)
 
     @cached_property
-    def _stated(self) -> re.Pattern[str]:
-        """A sentence that says which label it is."""
-        return re.compile(
-            rf"({self._any})[\"'”]?\s+{_PRAISE}|\b(?:{_STATES}|{_PREFERS})\s*:?\s*[\"'“*\[]{{0,3}}({self._any})", re.I
-        )
-
-    @cached_property
-    def _denied(self) -> re.Pattern[str]:
-        return re.compile(
-            rf"({self._any})[\"'”]?\s+(?:(?:is|was)(?:\s+not|n['’]t|\s+(?:worse|inferior|wrong|incorrect))\b|loses\b)"
-            rf"|\bnot\s+[\"'“*\[]{{0,3}}({self._any})",
-            re.I,
-        )
+    def _opinions(self) -> Opinions:
+        return Opinions.of(self._any)
 
     @cached_property
     def _label_line(self) -> re.Pattern[str]:
@@ -224,19 +217,23 @@ class ChoiceReads(BaseModel):
         if not own:
             return Malformed(Reason.NO_VERDICT)
         labels = {label for label, _ in own.values()}
-        against |= self._labels_in(self._stated, text)
+        against |= self._labels_in(self._opinions.stated, text)
         if len(labels | against) > 1:
             return Malformed(Reason.CONFLICT, "more than one label is given as the answer")
         (label,) = labels
         if any(self._speaks_against(label, conclusion[0]) for conclusion in _CONCLUDES.finditer(text)):
             return Malformed(Reason.CONFLICT, "the conclusion may speak against the answer")
+        if speaks_against(label, text, {name: (name, *about.aliases) for name, about in self.labels.items()}):
+            return Malformed(Reason.CONFLICT, "a sentence speaks against the answer")
         last = len(lines) - 1
         before, after = "\n".join(lines[:last]), "\n".join(lines[1:])
         if last in own:
             kind = own[last][1]
             if last and len(lines[last]) == 1:
                 return Malformed(Reason.TRUNCATED, "one letter may be the start of a word that was cut off")
-            if (introduced(before) and not self._names_another(label, before)) if kind == "line" else concluded(before):
+            plainly = kind == "line"
+            led = introduced(before) and not self._names_another(label, before) if plainly else concluded(before)
+            if led and leads(before, labels=self._named) and label not in self._labels_in(self._opinions.worse, before):
                 return self._scored(label, f"tolerant:{kind}")
         elif 0 in own and not self._taken_back(label, after):
             return self._scored(label, f"tolerant:{own[0][1]}")
@@ -298,12 +295,14 @@ class ChoiceReads(BaseModel):
         return (
             self._names_another(label, after)
             or _NEGATION.match(after) is not None
-            or label in self._labels_in(self._denied, after)
+            or label in self._labels_in(self._opinions.denied, after)
             or retracted(after)
+            or not leaves(after)
+            or prefers_another(label, after, list(self.labels))
         )
 
     def _speaks_against(self, label: str, conclusion: str) -> bool:
-        if label in self._labels_in(self._denied, conclusion):
+        if label in self._labels_in(self._opinions.denied, conclusion):
             return True
         named = self._labels_in(self._named, conclusion)
         return bool(named) and label not in named and not _FAULTS.search(conclusion)

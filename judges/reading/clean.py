@@ -59,13 +59,16 @@ _REPORTS = re.compile(
 # Of these, what says that somebody else's words follow, however far ahead of a verdict it stands.
 _QUOTES_ANOTHER = re.compile(
     r"\b(?:example|format|schema|template|say|says|said|saying|claims?|claimed|states?|stated|instruct\w*|tells?|told|asks?"
-    r"|asked|demands?|writes?|wrote|written|reads|contains?|includes?|included|ends?|begins?|quot\w*|inject\w*|embedded)\b",
+    r"|asked|demands?|writes?|wrote|written|reads|contains?|includes?|included|ends?|begins?|quot\w*|inject\w*|embedded)\b"
+    r"|\b(?:response|reply|text|user|model|assistant|student|candidate)\s+(?:is|was|were|had|gave|gives)\b",
     re.I,
 )
 _SPEECH = re.compile(
     r"\b(?:say|says|said|claims?|claimed|instruct\w*|tells?|told|asks?|asked|demands?|writes?|wrote|reads|quot\w*|inject\w*)\b",
     re.I,
 )
+_ROLE = re.compile(r"\W{0,6}(?:system|user|human|assistant|prompt|instructions?)\s?:", re.I)
+"""A line of a conversation that somebody else wrote."""
 _INSTRUCTS = re.compile(
     r"\b(?:instruct\w*|inject\w*|demands?|ignore|disregard|follows|following|below|example|quot\w*|told\s+to|tells\s+me)\b",
     re.I,
@@ -82,7 +85,8 @@ _WITHDRAWS = re.compile(
     r"\b(?:wait|hmm+|second\s+thoughts?|correction|scratch\s+that|reconsider\w*|i\s+(?:apologi[sz]e|retract|meant|was\s+wrong)"
     r"|(?:my|i\s+made\s+a)\s+mistake|ignore|disregard|follow\s+(?:that|this|it)|should\s+(?:be|have\s+been)\s+[0-9]"
     r"|(?:revised?|change|corrected|updated)\s+(?:it|that|my|the|scores?|ratings?)|is\s+what|the\s+above|inject\w*"
-    r"|on\s+reflection|initial\s+(?:scores?|ratings?)|kidding|joking)\b",
+    r"|on\s+reflection|(?:initial|earlier|previous|first|above)\s+(?:scores?|ratings?|lines?|verdict)|kidding|joking"
+    r"|take\s+(?:that|it|this|them)\s+back|(?:are|is|were)\s+(?:reversed|swapped)|(?:^|[.!?\n]\s{0,3})actually)\b",
     re.I,
 )
 _NOUN_INSTRUCTION = re.compile(
@@ -189,6 +193,8 @@ def introduced(before: str, lax: bool = False) -> bool:
     lines = [line for line in map(plain, before.splitlines()) if line]
     if not lines:
         return True
+    if any(map(_ROLE.match, lines)):
+        return False
     reports = _QUOTES_ANOTHER if lax else _REPORTS
     if any(line.endswith((":", "：")) and reports.search(line) for line in lines[:-1]):
         return False

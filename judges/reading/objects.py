@@ -23,10 +23,9 @@ from .contrary import Contraries, folded_key
 from .fieldlines import FieldLines
 from .mended import free_text_changed, mended
 from .schema import check_schema, closed, fault
-from .spans import around, list_of_one, objects_in, only_fences, outside, stands_free, without_heading
+from .spans import around, objects_in, only_fences, outside, stands_free, without_heading, wrapped_alone
 from .strict_json import JsonFault, load
 from .wrapping import encoded, nested, squeezed, unwrapped
-
 
 _LONGEST = 40_000
 """More than this in objects is not looked through for a verdict in wrapping."""
@@ -147,7 +146,7 @@ class ObjectReads(BaseModel):
         if contrary := self._contraries.in_text(rest, values[0]):
             return Malformed(Reason.CONFLICT, contrary)
         free = next((span for span in read if stands_free(*around(text, span, list(read)))), None)
-        listed = len(read) == 1 and list_of_one(text, next(iter(read)))
+        listed = len(read) == 1 and wrapped_alone(*around(text, next(iter(read)), []))
         if free is None and not listed:
             if not lines:
                 return Malformed(Reason.NO_VERDICT, "the only object may be a quotation, or is withdrawn")

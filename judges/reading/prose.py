@@ -70,7 +70,7 @@ _STATEMENT = re.compile(
     re.I,
 )
 _TURNS = re.compile(
-    r"\b(?:but|however|although|though|except|partial\w*|partly|mostly|unless|unclear|unsure|technically|otherwise|nor)\b",
+    r"\b(?:but|however|although|though|except|partial\w*|partly|mostly|unless|unclear|unsure|not\s+sure|uncertain|technically|otherwise|nor)\b",
     re.I,
 )
 _DENIES = re.compile(

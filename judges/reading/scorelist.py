@@ -86,6 +86,8 @@ class ListGrammar:
         text = text.strip()
         if len(text) > self.longest:
             return Malformed(Reason.NO_VERDICT)
+        if text.endswith(("].", ").", "}.")):
+            text = text[:-1]
         found = self._shapes(text)
         for _ in range(_MOST_WRAPPERS):
             if isinstance(found, ScoreList):

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 from judges.outcome import Malformed, Provenance, Reading, Reason, Scored
 
 from .clean import concluded, folded, introduced, plain, retracted, unfenced, withdrawn
+from .remarks import leads, leaves
 from .scale import WORDS, Steps
 from .scorelist import ListGrammar, ScoreList
 
@@ -49,6 +50,10 @@ _ANNOUNCES = re.compile(
 )
 """A line that says that the next one is the scores."""
 _MARK = re.compile(r"\[\[[^\[\]]{1,40}\]\][.*_]{0,4}$")
+_I_GIVE = re.compile(
+    rf"\bI\s{{1,3}}(?:would\s|will\s|['’]d\s)?\s{{0,3}}(?:rate|give|score|grade|award)\b[^.\n0-9]{{0,40}}({_NUMBER})",
+    re.I,
+)
 _DIGIT = re.compile(r"[0-9]")
 _OTHER_WORD = re.compile(rf"(?!(?:{'|'.join(WORDS)})\b)\b[^\W\d_]+", re.I)
 """A word that is no number."""
@@ -190,9 +195,13 @@ class ScoresReads(BaseModel):
         headed = lists[number].shape == "header"
         if number and _ANNOUNCES.fullmatch(lines[number - 1]):
             before, headed = "\n".join(lines[: number - 1]), True
+        values, most = lists[number].values, float(self.high)
         last = number == len(lines) - 1 and (concluded(before) if headed else introduced(before))
+        marked = _MARK.search(lines[number]) is not None
+        if last and (marked or leads(before, values, most)):
+            return self._listed(lists[number], "line")
         strictly = number == 0 and lists[0].shape in ("blank", "comma", "number")
-        if last or (number == 0 and not (withdrawn if strictly else retracted)(after)):
+        if number == 0 and not (withdrawn if strictly else retracted)(after) and leaves(after, values, most):
             return self._listed(lists[number], "line")
         return Malformed(Reason.NO_VERDICT, "the only scores may be a quotation, or are withdrawn")
 
@@ -203,6 +212,11 @@ class ScoresReads(BaseModel):
         """
         number = len(lines) - 1
         if number not in lists or _MARK.search(lines[-1]) is None or any("[[" in line for line in lines[:-1]):
+            return False
+        if 0 in lists and lists[0].values != lists[number].values:
+            return False
+        given = {float(said[1]) for line in lines[:-1] for said in _I_GIVE.finditer(line)}
+        if given - set(lists[number].values):
             return False
         ratings = {found.values for found in lists.values() if found.shape == "header"} | {lists[number].values}
         return len(ratings) == 1 and concluded("\n".join(lines[:-1]), marked=True)

@@ -17,6 +17,8 @@ _BRACE = re.compile(r"[{}]")
 _IN_OBJECT = re.compile(r'["\'{}]')
 _STRING_REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SINGLE_REST = re.compile(r"(?:[^'\\]|\\.|'(?!\s{0,20}[,:}\]]))*+'", re.DOTALL)
+_WRAPPERS = {"[": "]", "(": ")", "`": "`", "*": "*", "**": "**"}
+_TAG = re.compile(r"<(json|answer|output|result|verdict|evaluation|judge?ment|decision)>")
 _INTRODUCED_HERE = re.compile(r"[.:!。：！]$")
 
 
@@ -80,10 +82,13 @@ def without_heading(before: str) -> str:
     return above + "\n" if last.rstrip("*_ ").endswith(":") else before
 
 
-def list_of_one(text: str, span: tuple[int, int]) -> bool:
-    """Whether the one object is a list of itself: nothing but a fence is around `[{…}]`."""
-    before, after = without_fences(text[: span[0]]).strip(), without_fences(text[span[1] :]).strip()
-    return before == "[" and after == "]"
+def wrapped_alone(before: str, after: str) -> bool:
+    """Whether there is nothing around an object but one matched wrapper: a list of one, marks, or a tag."""
+    before, after = without_fences(before).strip(), without_fences(after).strip()
+    if _WRAPPERS.get(before) == after:
+        return True
+    tag = _TAG.fullmatch(before)
+    return tag is not None and after == f"</{tag[1]}>"
 
 
 def outside(text: str, spans: list[tuple[int, int]]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from typing import Any, NoReturn
 
 from judges.outcome import Reason
@@ -58,4 +59,6 @@ def _float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise JsonFault(Reason.OUT_OF_RANGE, f"{text[:40]} is too large")
+    if value.is_integer() and Decimal(text) != int(value):
+        raise JsonFault(Reason.NOT_INT, f"{text[:40]} would be rounded")
     return value

@@ -65,7 +65,11 @@ class YesnoReads(BaseModel):
         for meaning, words in self.aliases.items():
             for word in words:
                 folded = word.strip().lower()
-                if not folded or peel(folded, quotes=True) != folded or len(folded) > _LONGEST_ALIAS:
+                if (
+                    not any(map(str.isalnum, folded))
+                    or peel(folded, quotes=True) != folded
+                    or len(folded) > _LONGEST_ALIAS
+                ):
                     raise ValueError(f"aliases.{meaning}: {word!r} is empty, too long, or of more than words")
                 if seen.setdefault(folded, meaning == "yes") != (meaning == "yes"):
                     raise ValueError(f"aliases: {word!r} stands for yes and for no")

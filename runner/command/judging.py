@@ -36,7 +36,7 @@ from .options import (
 )
 
 ASK_ABOVE_USD = 1.0
-ASK_ABOVE_TRIALS = 10_000
+ASK_ABOVE_CALLS = 10_000
 """On a terminal `run` asks above this estimate; the second where a model has no price."""
 
 
@@ -79,13 +79,16 @@ def run(
     stopped: JuryboxError | None = None
     with Session(config, wanted.base, directory, limit=limit, sample=drawn) as session:
         plan = session.prepare()
+        told = len(session.revising.made)
+        for revision in session.revising.made:
+            say(revision.text(), quiet)
         if plan.complete:
             say(f"nothing to do: all {plan.trials:,} trials are judged", quiet)
         else:
             if address is None and (problems := missing_keys(config)):
                 raise InputError(problems[0])
-            say(_summary(plan), quiet)
-            _confirm(plan, yes)
+            say(summary(plan), quiet)
+            confirm(plan, yes)
             with Progress(quiet=quiet, accounts={m.name: m.account_name for m in config.models}) as progress:
                 try:
                     session.judge(
@@ -102,6 +105,8 @@ def run(
         except JuryboxError as error:
             # The ledger is whole either way; why the judging stopped comes before why it cannot be published.
             raise stopped or error from None
+    for revision in session.revising.made[told:]:
+        say(revision.text(), quiet)
     show(report, as_json)
     command = f"jurybox report {directory}" if stopped is None else "the same command goes on with the run"
     say(f"next: {command}", quiet)
@@ -195,28 +200,30 @@ def try_(
         raise typer.Exit(3)
 
 
-def _summary(plan: Any) -> str:
+def summary(plan: Any) -> str:
     """Trials, already done and the estimate: what stands before the first paid call."""
     lines = [f"{plan.trials:,} trials, {plan.judged:,} already judged, {plan.trials - plan.judged:,} to judge"]
+    if plan.again:
+        lines[0] += f", and {plan.again:,} to judge again"
     if plan.carried is not None:
         lines[0] += f" ({plan.carried:,} kept of an earlier plan)"
     for entry in plan.estimates:
-        left = entry.trials - entry.done
-        if left:
-            price = "no price given" if entry.usd is None else f"at most {_usd(entry.usd)} at one call each"
+        if entry.requests:
+            price = "no price given" if entry.usd is None else f"at most {_usd(entry.usd)} if none is repeated"
             lines.append(
-                f"  {entry.judge} × {entry.model}: {left:,} calls, "
+                f"  {entry.judge} × {entry.model}: {entry.calls}, "
                 f"~{entry.input_tokens:,} tokens in, ≤ {entry.output_tokens:,} out, {price}"
             )
     return "\n".join(lines)
 
 
-def _confirm(plan: Any, yes: bool) -> None:
+def confirm(plan: Any, yes: bool) -> None:
+    """Ask on a terminal before much is spent."""
     if yes or not sys.stdin.isatty():
         return
-    unpriced = sum(entry.trials - entry.done for entry in plan.estimates if entry.usd is None)
+    unpriced = sum(entry.requests for entry in plan.estimates if entry.usd is None)
     usd = sum(entry.usd or 0.0 for entry in plan.estimates)
-    if usd > ASK_ABOVE_USD or unpriced > ASK_ABOVE_TRIALS:
+    if usd > ASK_ABOVE_USD or unpriced > ASK_ABOVE_CALLS:
         typer.confirm("Go on?", abort=True, err=True)
 
 

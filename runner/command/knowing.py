@@ -76,6 +76,8 @@ def init(
         raise InputError(f"{file}: cannot be written: {error.strerror}") from None
     typer.echo(str(file))
     say(f"{seen.size} looked at; the judge is {made.judge}. Every choice is a guess: look at each line")
+    for left_out in seen.left_out:
+        say(f"left out: {left_out} holds log-likelihoods and no answers")
     if made.missing:
         way = "" if reference else "; name it, or join a file that holds it with --reference"
         say(f"missing: no column looks like {' or '.join(made.missing)}{way}")

@@ -8,7 +8,7 @@ from runner.agreement import Agreement
 from runner.rates import Metric
 
 from .record import Report
-from .table import JUDGE, MODEL, NONE, SYSTEM, Column, Table, ends, number
+from .table import INTERVAL, JUDGE, MODEL, NONE, SYSTEM, Column, Table, ends, number
 
 TITLE = "Agreement with human labels"
 PEOPLE = "people"
@@ -26,6 +26,7 @@ _HEADERS = {
     "weighted_kappa": "weighted kappa",
 }
 _SHARES = ("accuracy", "exact")
+_RAW = ("mae", "rmse", "exact", "weighted_kappa")
 _SAID = {
     "kappa": "kappa: Cohen's",
     "balanced_accuracy": "balanced: accuracy averaged over the two classes of the label",
@@ -68,7 +69,7 @@ def _table(
 ) -> Table:
     columns = [JUDGE, MODEL, SYSTEM, Column("label", name=True), Column("n")]
     for name in measures:
-        columns += [Column(_HEADERS[name]), Column(f"95 % {_short(name)}", extra=name not in _SHARES)]
+        columns += [Column(_HEADERS[name]), Column(f"{INTERVAL} {_short(name)}")]
     columns += [Column(header, extra=True) for header, _ in extra]
     rows = []
     for entry in entries:
@@ -86,7 +87,7 @@ def _note(report: Report, entries: Sequence[Agreement], measures: Sequence[str],
         said.append("too kind: judge yes, human no · too strict: judge no, human yes")
     shares = [_HEADERS[name] for name in measures if name in _SHARES]
     how = "1,000 bootstrap resamples of the pairs" + (f" ({shares[0]}: Wilson)" if shares else "")
-    said.append(f"intervals: {how}" + (", repeats taken as independent" if report.repeats > 1 else ""))
+    said.append(f"intervals: {how}" + (f", {report.dependent} taken as independent" if report.dependent else ""))
     if any(entry.second for entry in entries):
         said.append(f"{PEOPLE}: annotators with each other, each item once")
     about: dict[str, list[str]] = {}
@@ -101,6 +102,7 @@ def _note(report: Report, entries: Sequence[Agreement], measures: Sequence[str],
     said += [f"{', '.join(names)}: undefined where {reason}" for reason, names in undefined.items()]
     without = dict.fromkeys(reason for entry in entries for name in measures if (reason := _open(entry, name)))
     said += [f"no interval where {reason}" for reason in without]
+    said += _apart(entries, measures)
     for name in dict.fromkeys(entry.label for entry in entries if entry.strangers):
         said.append(f"{name}: the two sides share no choice; items.labels.{name}.map can say what its values mean")
     return " · ".join(said)
@@ -117,8 +119,32 @@ def _has_value(entry: Agreement, name: str) -> bool:
 
 
 def _label(entry: Agreement) -> str:
-    name = entry.label if entry.second is None else f"{entry.label} × {entry.second}"
-    return name if entry.threshold is None else f"{name} ≥ {entry.threshold:g}"
+    first = _cut(entry.label, entry.threshold)
+    return first if entry.second is None else f"{first} × {_cut(entry.second, entry.second_threshold)}"
+
+
+def _cut(name: str, threshold: float | None) -> str:
+    return name if threshold is None else f"{name} ≥ {threshold:g}"
+
+
+def _apart(entries: Sequence[Agreement], measures: Sequence[str]) -> list[str]:
+    """What to think of measures that hold a label on another scale against the score as if it were the same."""
+    found = dict.fromkeys((entry.label, entry.of, entry.ranges) for entry in entries if entry.ranges is not None)
+    raw = [_HEADERS[name] for name in measures if name in _RAW]
+    if "accuracy" in measures:
+        raw = ["the threshold cuts both alike"] * any(entry.ranges and entry.threshold for entry in entries)
+    elif raw:
+        raw = [f"{', '.join(raw)} compare{'s' * (len(raw) == 1)} raw values"]
+    return [
+        f"{label}: its values lie in {_span(ranges.label)}, the scale of {of} is {_span(ranges.score)}: {raw[0]}; "
+        f"items.labels.{label}.map puts them on one scale"
+        for label, of, ranges in found
+        if raw
+    ]
+
+
+def _span(ends: tuple[float, float]) -> str:
+    return f"{ends[0]:g}–{ends[1]:g}"
 
 
 def _cell(entry: Agreement, count: int | None) -> str:

@@ -10,14 +10,18 @@ from runner.agreement import agreement, people_agreement
 from runner.annotators import people
 from runner.breakdown import echoes
 from runner.config import RunConfig
+from runner.controls import KINDS
 from runner.counts import PAIR, Counts, add, count, over_limit, served
 from runner.frames import attempt_frames, frames
 from runner.ledger import Ledger
 from runner.metrics import Latency, latencies, results
 from runner.neighbours import Neighbours, neighbours
 from runner.protocol import Tally
+from runner.questions import Questions
 from runner.staged import Staged
+from runner.susceptibility import susceptibility
 
+from .reading import how_read
 from .record import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, Report
 
 SIMULATED = "jurybox-simulate"
@@ -37,24 +41,30 @@ def build(
     scales = {judge.name: judge.scales() for judge in judges.values()}
     choices = {judge.name: judge.choices for judge in judges.values() if judge.choices}
     choosing = {name: judges[name].verdict_fields[0] for name in choices}
-    counts = add(count(frame, labels, scales, choosing) for frame in frames(staged, ledger, config, judges))
+    # Repeats are several judgments of every answer.
+    questions = Questions(staged.coverage if config.repeats > 1 else staged.several, scales)
+    seen = questions.watch(frames(staged, ledger, config, judges))
+    counts = add(count(frame, labels, scales, choosing) for frame in seen)
     shards = ledger.shards()
     judge_order = {name: place for place, name in enumerate(judges)}
     model_order = {model.name: place for place, model in enumerate(config.models)}
 
     def place(judge: str, model: str) -> tuple[int, int]:
-        return judge_order[judge], model_order[model]
+        return judge_order[judge], model_order.get(model, len(model_order))
 
     macro = {judge.name: judge.slices.macro for judge in judges.values()}
-    found = results(counts, scales, macro, choices) if counts else []
+    found = questions.apply(results(counts, scales, macro, choices)) if counts else []
     agreeing = agreement(counts, labels, scales) if counts else []
-    planned_rows = max((row.shard.first_row + row.shard.rows for row in shards), default=0)
+    own = [row for row in shards if not staged.is_control(row.shard.first_row)]
+    planned_rows = max((row.shard.first_row + row.shard.rows for row in own), default=0)
+    swayed = susceptibility(counts.tables, scales, choices, [kind.name for kind in KINDS]) if counts else []
     over = over_limit(counts, config.max_unscored) if counts else []
     return Report(
         name=name,
         directory=str(directory),
-        planned=sum(row.shard.trials for row in shards),
-        done=sum(row.done for row in shards),
+        revision=ledger.revisions.present(),
+        planned=sum(row.shard.trials for row in own),
+        done=sum(row.done for row in own),
         repeats=config.repeats,
         max_unscored=config.max_unscored,
         items=staged.rows,
@@ -67,6 +77,8 @@ def build(
             Coverage(system, answered, total, staged.empty.get(system, 0))
             for system, (answered, total) in sorted(staged.coverage.items())
         ),
+        several=staged.several,
+        clustered=questions.clustered,
         judges=tuple(_judge(judge, staged, counts) for judge in judges.values()),
         models=tuple(_models(config, counts)),
         results=tuple(sorted(found, key=lambda each: place(each.judge, each.model))),
@@ -74,21 +86,25 @@ def build(
             *sorted(agreeing, key=lambda each: place(str(each.judge), str(each.model))),
             *people_agreement(people(staged, planned_rows, labels), labels),
         ),
-        batches=tuple(sorted(_batches(counts, judges, ledger), key=lambda each: place(each.judge, each.model))),
+        batches=tuple(
+            sorted(_batches(counts, judges, ledger, len(own)), key=lambda each: place(each.judge, each.model))
+        ),
         flags=tuple(sorted(_flags(counts), key=lambda each: (*place(each.judge, each.model), -each.trials, each.code))),
+        reading=how_read(counts, ledger, scales, choices, place, ledger.tallies(), len(own)),
         costs=tuple(_costs(config, counts, sorted(ledger.tallies().items(), key=lambda entry: place(*entry[0])))),
         earlier=ledger.earlier(),
+        susceptibility=tuple(sorted(swayed, key=lambda each: place(each.judge, each.model))),
         over_limit=tuple(OverLimit(*entry) for entry in over),
     )
 
 
-def _batches(counts: Counts | None, judges: Mapping[str, Judge], ledger: Ledger) -> list[Neighbours]:
+def _batches(counts: Counts | None, judges: Mapping[str, Judge], ledger: Ledger, before: int) -> list[Neighbours]:
     batched = {name: list(judge.scales()) for name, judge in judges.items() if judge.batch is not None}
     if counts is None or not batched:
         return []
     # Replies that were no use, and so decided nothing, stand with the attempts alone.
     examples = {name: example for name in batched if (example := judges[name].example)}
-    return neighbours(counts, batched, echoes(attempt_frames(ledger) if examples else (), examples))
+    return neighbours(counts, batched, echoes(attempt_frames(ledger, before=before) if examples else (), examples))
 
 
 def _flags(counts: Counts | None) -> list[Flag]:
@@ -136,6 +152,6 @@ def _costs(
 ) -> Iterable[Cost]:
     times = latencies(counts) if counts else {}
     for (judge, model), tally in tallies:
-        priced = config.model(model).price is not None
+        priced = any(known.name == model and known.price is not None for known in config.asked_models)
         latency = times.get((judge, model), Latency(None, None, None))
         yield Cost(judge, model, tally.requests, tally.usage, priced, latency)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,7 +10,8 @@ from runner.agreement import Agreement
 from runner.graded import Mean
 from runner.metrics import Binary, Line, Result
 from runner.neighbours import Neighbours
-from runner.rates import Metric
+from runner.rates import Metric, Rate
+from runner.susceptibility import Part, Susceptibility
 
 from .record import SCHEMA_VERSION, Cost, Report
 
@@ -21,6 +22,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "run": report.name,
         "directory": report.directory,
+        "revision": report.revision,
+        "parser_versions": report.parser_versions,
         "status": report.status,
         "complete": report.complete,
         "simulated": report.simulated,
@@ -44,13 +47,18 @@ def to_json(report: Report) -> dict[str, Any]:
             "sample": None if report.sample is None else asdict(report.sample),
             "empty_response": report.empty_response,
             "coverage": [
-                asdict(part) | {"share": part.answered / part.total if part.total else None} for part in report.coverage
+                asdict(part) | {"share": part.answered / part.total if part.total and report.comparable else None}
+                for part in report.coverage
             ],
         },
+        "intervals": {"clustered": report.clustered, "questions_with_several_answers": dict(report.several)},
         "results": [_result(result) for result in report.results],
         "agreement": [_agreement(entry) for entry in report.agreement],
         "batches": [_batches(entry) for entry in report.batches],
         "flags": [asdict(flag) for flag in report.flags],
+        "reading": report.reading.document(),
+        "controls": [entry for each in report.susceptibility for entry in _controls(each)],
+        "injection": [_injection(entry) for entry in report.susceptibility],
         "costs": [_cost(cost) for cost in report.costs],
         "over_limit": [asdict(entry) for entry in report.over_limit],
     }
@@ -111,6 +119,8 @@ def _agreement(entry: Agreement) -> dict[str, Any]:
         "of": entry.of,
         "kind": entry.kind,
         "threshold": entry.threshold,
+        "second_threshold": entry.second_threshold,
+        "ranges": None if entry.ranges is None else asdict(entry.ranges),
         "n": entry.n,
         "accuracy": None if accuracy is None else _rate(accuracy, entry.n),
         "kappa": None if kappa is None else kappa.value,
@@ -119,6 +129,34 @@ def _agreement(entry: Agreement) -> dict[str, Any]:
         "confusion": None if entry.confusion is None else {"_".join(sides): asdict(entry.confusion)},
         "choices": [dict(zip((*sides, "n"), choice, strict=True)) for choice in entry.choices],
     }
+
+
+def _controls(entry: Susceptibility) -> Iterator[dict[str, Any]]:
+    for part in entry.controls:
+        yield {"judge": entry.judge, "model": entry.model, "control": part.name, **_part(part)}
+
+
+def _injection(entry: Susceptibility) -> dict[str, Any]:
+    return {
+        "judge": entry.judge,
+        "model": entry.model,
+        "signs": dict(entry.signs),
+        "suspects": _part(entry.suspects),
+        "others": _part(entry.others),
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    """`right`: the share of scored trials that were judged right, where the score says what is."""
+    scores: dict[str, Any] = {}
+    for name, found in part.scores.items():
+        if isinstance(found, Rate):
+            scores[name] = {"kind": "binary", "right": asdict(found)}
+        else:
+            reached = None if found.reached is None else asdict(found.reached)
+            scores[name] = {"kind": "graded", "right": reached, "threshold": found.threshold} | asdict(found.spread)
+    counted = {name: getattr(part, name) for name in ("planned", "scored", "unscored", "not_done")}
+    return counted | {"scores": scores, "choices": {label: asdict(share) for label, share in part.choices.items()}}
 
 
 def _rate(share: Metric, n: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ def to_markdown(report: Report) -> str:
     facts = [
         f"{report.planned:,} trials planned, {report.done:,} judged, {report.unscored:,} of them without a score",
         f"items {report.items:,}, duplicates {report.duplicates:,}, rejects {report.rejects:,}",
+        f"all tables: revision {report.revision}, replies read by parser {', '.join(report.parser_versions) or '–'}",
         f"cost {usd(report.cost_usd)}",
         f"directory `{report.directory}`",
     ]

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runner.agreement import Agreement
-from runner.graded import LEAST_GROUP
 from runner.ledger import Spend
 from runner.metrics import Latency, Result
-from runner.neighbours import Neighbours, Part
+from runner.neighbours import Neighbours
 from runner.protocol import Usage
 from runner.sample import Drawn
+from runner.susceptibility import Susceptibility
+
+from .company import moved
+from .injection import notices as sway_notices
+from .reading import Reading
 
 SCHEMA_VERSION = 1
 """Of the JSON document; changes when a key changes its meaning or goes."""
@@ -96,6 +100,8 @@ class Report:
 
     name: str
     directory: str
+    revision: int
+    """Of the judgments: 1, and one more for each `rescore` or `retry` that changed them."""
     planned: int
     done: int
     repeats: int
@@ -110,15 +116,22 @@ class Report:
     joined: bool
     """Whether the questions are those of a reference; if not, they are all that any system's items hold."""
     coverage: tuple[Coverage, ...]
+    several: Mapping[str, int]
+    """System → questions to which it has several answers, where there are any."""
+    clustered: bool
+    """Whether the intervals of overall shares and means take the judgments about one question as a cluster."""
     judges: tuple[JudgeFacts, ...]
     models: tuple[ModelFacts, ...]
     results: tuple[Result, ...]
     agreement: tuple[Agreement, ...]
     batches: tuple[Neighbours, ...]
     flags: tuple[Flag, ...]
+    reading: Reading
     costs: tuple[Cost, ...]
     earlier: Spend
     """What was spent on judges and models that the plan no longer holds."""
+    susceptibility: tuple[Susceptibility, ...]
+    """What judges made of control items, and of items whose text may be meant to steer them."""
     over_limit: tuple[OverLimit, ...]
 
     def __str__(self) -> str:
@@ -136,8 +149,13 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether every planned trial has a judgment."""
-        return self.done == self.planned
+        """Whether every planned trial has a judgment, those of control items too."""
+        return self.done == self.planned and not self.controls_left
+
+    @property
+    def controls_left(self) -> int:
+        """Trials of control items without a judgment."""
+        return sum(entry.controls[-1].not_done for entry in self.susceptibility if entry.controls)
 
     @property
     def done_share(self) -> float | None:
@@ -149,7 +167,12 @@ class Report:
         """`complete`, or `INCOMPLETE` with the whole per cent that are done; `nothing to judge` without trials."""
         if not self.planned:
             return "nothing to judge"
-        return "complete" if self.complete else f"INCOMPLETE {100 * self.done // self.planned} %"
+        return "complete" if self.complete else f"INCOMPLETE {min(99, 100 * self.done // self.planned)} %"
+
+    @property
+    def parser_versions(self) -> list[str]:
+        """Of the readers that the judgments are by: one, unless replies were read before and after an upgrade."""
+        return sorted({version for judge in self.judges for version in judge.parser_versions})
 
     @property
     def simulated(self) -> bool:
@@ -179,6 +202,13 @@ class Report:
         return "reference questions" if self.joined else "questions"
 
     @property
+    def comparable(self) -> bool:
+        """Whether the systems were asked the same: false where no question is answered by two of them."""
+        answering = [part for part in self.coverage if part.answered]
+        distinct = max((part.total for part in answering), default=0)
+        return self.joined or len(answering) < 2 or sum(part.answered for part in answering) > distinct
+
+    @property
     def notices(self) -> list[str]:
         """What a reader must know before the numbers, most important first."""
         said: list[str] = []
@@ -191,6 +221,11 @@ class Report:
             said.append(
                 f"SIMULATED: the judge ({', '.join(names)}) was jurybox's simulated endpoint. "
                 "Its verdicts say nothing about the systems."
+            )
+        if len(self.parser_versions) > 1:
+            said.append(
+                f"Replies were read by parsers {' and '.join(self.parser_versions)}, which may differ: "
+                f"`jurybox rescore {self.directory}` reads all of them by one, without a call."
             )
         if self.sample is not None:
             said.append(f"A {self.sample}, was judged.")
@@ -205,7 +240,9 @@ class Report:
                 said.extend([f"{whose}{text} ({_items(count)})"] if count else [])
             if judge.unrouted:
                 said.append(f"{judge.name}: no route matches {_items(judge.unrouted)}; this judge leaves them out.")
-        said.extend(text for entry in self.batches for text in _moved(entry))
+        said.extend(self.reading.notices)
+        said.extend(sway_notices(self.susceptibility))
+        said.extend(text for entry in self.batches for text in moved(entry))
         if self.rejects:
             rows = "row was rejected and is" if self.rejects == 1 else "rows were rejected and are"
             said.append(f"{self.rejects:,} input {rows} listed in items/rejects.jsonl.")
@@ -213,7 +250,14 @@ class Report:
             rows = "row repeats an item" if self.duplicates == 1 else "rows repeat items"
             said.append(f"{self.duplicates:,} input {rows} word for word: such an item counts once.")
         said.extend(self._empty(part) for part in self.coverage if part.empty)
-        missing = [part for part in self.coverage if part.answered < part.total]
+        if not self.comparable:
+            said.append(
+                "No question is shared by two systems: "
+                "map items.fields.question_id to what their answers have in common."
+            )
+        missing = [
+            part for part in self.coverage if part.answered < part.total and (self.comparable or not part.answered)
+        ]
         said.extend(
             f"{part.system} answered {part.answered:,} of {part.total:,} {self.questions}; "
             "the missing answers are in no denominator."
@@ -224,9 +268,25 @@ class Report:
                 f"{self.earlier.requests:,} requests were made for judges or models that the plan no longer holds; "
                 "the cost includes them."
             )
+        if self.several:
+            counts = ", ".join(f"{system} {questions:,}" for system, questions in sorted(self.several.items()))
+            said.append(f"Questions with several answers: {counts}; {self._taken('answers')}.")
         if self.repeats > 1:
-            said.append(f"Every item is judged {self.repeats} times; intervals take the repeats as independent.")
+            said.append(f"Every item is judged {self.repeats} times; {self._taken('repeats')}.")
         return said
+
+    @property
+    def dependent(self) -> str | None:
+        """Which judgments are not independent of each other: those of `answers` to one question, or `repeats`."""
+        return "answers to one question" if self.several else "repeats" if self.repeats > 1 else None
+
+    def _taken(self, what: str) -> str:
+        if not self.clustered:
+            return f"intervals take the {what} as independent"
+        return (
+            "the intervals of overall accuracy, shares of yes and means are clustered by question, "
+            f"all others take the {what} as independent"
+        )
 
     def _empty(self, part: Coverage) -> str:
         one = part.empty == 1
@@ -234,32 +294,6 @@ class Report:
         wrong = "it counts as wrong without a call" if one else "they count as wrong without a call"
         treated = wrong if self.empty_response == "wrong" else judged
         return f"{part.system} gave {part.empty:,} empty answer{'' if one else 's'}; {treated}."
-
-
-def _moved(entry: Neighbours) -> list[str]:
-    """What is to be said where a batch moves its scores."""
-    whose = f"{entry.judge} × {entry.model}: the mean {entry.score} differs"
-    why = "the size is part of what was measured."
-    said = []
-    if entry.size_matters and entry.by_size:
-        said.append(f"{whose} by batch size beyond chance ({p_value(entry.by_size.p)}): {_ends(entry.compared)}; {why}")
-    if entry.place_matters and entry.by_place:
-        places = _ends(entry.places)
-        said.append(f"{whose} by place in the batch beyond chance ({p_value(entry.by_place.p)}): {places}.")
-    return said
-
-
-def p_value(p: float) -> str:
-    """How likely a difference is without a cause."""
-    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
-
-
-def _ends(parts: Sequence[Part]) -> str:
-    """The lowest and the highest mean, of those that were compared."""
-    tested = [part for part in parts if part.score.n >= LEAST_GROUP]
-    means = sorted((part.score.value, part.at) for part in tested if part.score.value is not None)
-    (low, low_at), (high, high_at) = means[0], means[-1]
-    return f"{low:.2f} at {low_at}, {high:.2f} at {high_at}"
 
 
 def _items(count: int) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.graded import Difference
+from runner.graded import LEAST_GROUP, Difference
 from runner.neighbours import Neighbours, Part
+from runner.rates import Rate
 
-from .record import Report, p_value
-from .table import JUDGE, MODEL, NONE, Column, Table, ends, number
+from .record import Report
+from .table import JUDGE, MODEL, NONE, Column, Table, ends, number, p_value
 
-_UNTOLD = ("read:",)
-"""Notes that say how a later reply was read, as the table of readings does for first ones: in the document only."""
+_UNTOLD = ("asked:", "max_tokens", "prompt:", "read:", "reformat:", "seed")
+"""Notes that say how a later reply was asked for and read, as the table of readings does: in the document only."""
 
 
 def batches(report: Report) -> Table:
@@ -33,7 +34,13 @@ def batches(report: Report) -> Table:
             f"example: share of all replies at that size that were just the example in the judge's prompt ({quoted}), "
             "which is an ordinary reply where it has as many scores as there are items"
         )
-    said += [f"{_whose(report, entry)}{tests}" for entry in report.batches if (tests := _tests(entry))]
+    if any(part.score.n < part.trials for entry in report.batches for part in _shown(entry)):
+        said.append("mean: of those trials that have a score")
+    tests = [f"{_whose(report, entry)}{found}" for entry in report.batches if (found := _tests(entry))]
+    if tests:
+        said += [*tests, f"compared, by analysis of variance: rows with {LEAST_GROUP} scores or more"]
+        if any(entry.marked for entry in report.batches):
+            said[-1] += ", without items asked alone for a block marker"
     return Table("Batches", tuple(columns), tuple(rows), " · ".join(said))
 
 
@@ -56,16 +63,24 @@ def flags(report: Report) -> Table:
 def _rows(entry: Neighbours) -> Iterator[tuple[str, ...]]:
     replies = {echo.size: echo.replies for echo in entry.echoes}
     sizes = {part.at: part for part in entry.sizes}
+    only_marked = entry.marked is not None and 1 not in sizes
     for size in sorted(sizes.keys() | replies.keys(), reverse=True):
-        share = replies.get(size)
-        echoed = (NONE, NONE) if share is None else (f"{share.n:,}", f"{share.hits:,} ({share.hits / share.n:.2%})")
-        yield f"{size} at a time", *_cells(sizes.get(size)), *echoed
+        if size > 1 or not only_marked:
+            yield f"{size} at a time", *_cells(sizes.get(size)), *_echoed(replies.get(size))
     if entry.marked:
-        yield "alone, for a block marker", *_cells(entry.marked), NONE, NONE
+        yield "alone, for a block marker", *_cells(entry.marked), *_echoed(replies.get(1) if only_marked else None)
     for part in entry.depths:
         yield f"halved {part.at} ×", *_cells(part), NONE, NONE
     for part in entry.places:
         yield f"place {part.at} of {entry.full}", *_cells(part), NONE, NONE
+
+
+def _echoed(share: Rate | None) -> tuple[str, str]:
+    return (NONE, NONE) if share is None else (f"{share.n:,}", f"{share.hits:,} ({share.hits / share.n:.2%})")
+
+
+def _shown(entry: Neighbours) -> tuple[Part, ...]:
+    return (*entry.sizes, *([entry.marked] if entry.marked else []), *entry.depths, *entry.places)
 
 
 def _cells(part: Part | None) -> tuple[str, str, str]:
@@ -79,6 +94,14 @@ def _whose(report: Report, entry: Neighbours) -> str:
 
 
 def _tests(entry: Neighbours) -> str:
-    found: list[tuple[str, Difference | None]] = [("size", entry.by_size), ("place", entry.by_place)]
-    tested = [f"by {what} {p_value(test.p)}" for what, test in found if test is not None]
-    return f"differences of means {', '.join(tested)} (analysis of variance)" if tested else ""
+    found: list[tuple[str, Difference | None, tuple[Part, ...]]] = [
+        ("size", entry.by_size, entry.sizes),
+        ("place", entry.by_place, entry.places),
+    ]
+    tested = []
+    for what, test, parts in found:
+        if test is not None:
+            among = [str(part.at) for part in parts if part.score.n >= LEAST_GROUP]
+            which = f" ({', '.join(among)} alone)" if len(among) < len(parts) else ""
+            tested.append(f"by {what}{which} {p_value(test.p)}")
+    return f"differences of means {', '.join(tested)}" if tested else ""

@@ -52,16 +52,26 @@ def official(line: Line) -> str:
     return NONE if line.official is None else number(line.official.value)
 
 
+def clusters(report: Report) -> str:
+    """The end of a note: that intervals are clustered, or take as independent what is not."""
+    return " · intervals: clustered by question" if report.clustered else independent(report)
+
+
+def independent(report: Report, whose: str = "intervals") -> str:
+    """The end of a note, where answers are not independent: that intervals take them to be."""
+    return f" · {whose}: {report.dependent} taken as independent" if report.dependent else ""
+
+
 def _accuracy(report: Report) -> Table:
     found = [entry for entry in _binary(report) if entry[1] == CORRECT]
     note = "accuracy: over scored trials · strict: trials judged without a score count as wrong"
-    return _of_binary("Accuracy", "accuracy", found, False, note)
+    return _of_binary("Accuracy", "accuracy", found, False, note + clusters(report))
 
 
 def _shares(report: Report) -> Table:
     found = [entry for entry in _binary(report) if entry[1] != CORRECT]
     note = "share: of yes among the scored trials · strict: trials judged without a score count as no"
-    return _of_binary("Yes or no", "share", found, True, note)
+    return _of_binary("Yes or no", "share", found, True, note + clusters(report))
 
 
 def _binary(report: Report) -> Iterator[tuple[Result, str, Binary]]:
@@ -73,19 +83,22 @@ def _binary(report: Report) -> Iterator[tuple[Result, str, Binary]]:
 
 def _of_binary(title: str, header: str, found: Sequence[tuple[Result, str, Binary]], named: bool, note: str) -> Table:
     published = any(result.overall.official for result, _, _ in found)
+    bounded = any(result.overall.unscored for result, _, _ in found)
     rows = [
         (
             result.judge, result.model, result.system, *([name] if named else []),
             number(entry.accuracy.value), interval(entry.accuracy), number(entry.strict.value), interval(entry.strict),
-            *([official(result.overall)] if published else []),
+            *([number(entry.best.value)] if bounded else []), *([official(result.overall)] if published else []),
         )
         for result, name, entry in found
     ]  # fmt: skip
     columns = (
         JUDGE, MODEL, SYSTEM, *([Column("score", name=True)] if named else []),
         Column(header), Column("95 % interval"), Column("strict"), Column("95 % strict", extra=True),
-        *([Column("official")] if published else []),
+        *([Column("best")] if bounded else []), *([Column("official")] if published else []),
     )  # fmt: skip
+    if bounded:
+        note += " · best: they count as yes"
     if published:
         note += " · official: the published reading, over all trials with a reply"
     return Table(title, columns, tuple(rows), note)
@@ -115,7 +128,7 @@ def _means(report: Report) -> Table:
     )
     if any(entry.n > 1 and entry.interval_low is None for _, _, entry in _graded(report)):
         note += " · no interval where all scores are the same"
-    return Table("Mean scores", tuple(columns), tuple(rows), note)
+    return Table("Mean scores", tuple(columns), tuple(rows), note + clusters(report))
 
 
 def _reaching(report: Report) -> Table:
@@ -131,7 +144,7 @@ def _reaching(report: Report) -> Table:
     columns = [JUDGE, MODEL, SYSTEM, Column("score", name=True), Column("share"), Column("95 % interval")]
     columns += [Column("strict"), Column("n", extra=True)]
     note = "share: of the scored trials · strict: trials judged without a score do not reach it"
-    return Table("High scores", tuple(columns), tuple(rows), note)
+    return Table("High scores", tuple(columns), tuple(rows), note + independent(report))
 
 
 def _choices(report: Report) -> Table:
@@ -141,7 +154,7 @@ def _choices(report: Report) -> Table:
         for label, share in result.choices.items()
     ]
     columns = (JUDGE, MODEL, SYSTEM, Column("choice", name=True), Column("trials"), Column("share"))
-    note = "share: of the scored trials"
+    note = "share: of the scored trials" + independent(report)
     return Table("Choices", (*columns, Column("95 % interval")), tuple(rows), note)
 
 
@@ -151,7 +164,7 @@ def _values(title: str, score: str, part: Sequence[Result], results: Sequence[Re
     rows: Iterable[tuple[str, ...]] = [
         (f"{value:g}", *(_share(counts.get(value, 0), sum(counts.values())) for counts in given)) for value in values
     ]
-    columns = (Column(score, name=True), *(Column(head) for head in heads(part, results)))
+    columns = (Column(score, name=True), *(Column(head, outside=True) for head in heads(part, results)))
     return Table(title, columns, tuple(rows), "scored trials with each score, and their share of all scored ones")
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from runner.rates import Rate
 
 NONE = "–"
+INTERVAL = "95 %"
+"""How the header of an interval begins; it stands right of what it is the interval of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,8 @@ class Column:
     header: str
     name: bool = False
     extra: bool = False
+    outside: bool = False
+    """The header is a name of the run's (one a line), and may be cut like one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +59,8 @@ def usd(value: float | None) -> str:
     if value is None:
         return NONE
     return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.5f}"
+
+
+def p_value(p: float) -> str:
+    """How likely a difference is without a cause."""
+    return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"

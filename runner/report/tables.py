@@ -9,13 +9,14 @@ from runner.graded import Mean
 from runner.metrics import Binary, Line, Result
 
 from .agreement_table import agreement_tables
+from .injection_tables import controls, suspects
+from .reading_tables import reading_tables
 from .record import Cost, Report
 from .request_tables import batches, flags
-from .score_tables import CORRECT, SIDE_BY_SIDE, by_judge, heads, official, score_tables, value_tables
+from .score_tables import CORRECT, SIDE_BY_SIDE, by_judge, heads, independent, official, score_tables, value_tables
 from .table import JUDGE, MODEL, NONE, SYSTEM, Column, Table, ends, interval, number, usd
 
 COVERAGE = "Coverage of the"
-READING = "Reading"
 MANY_SCORES = 3
 """From so many scores of a judge, its systems stand next to each other all the same."""
 APART = 3
@@ -24,8 +25,10 @@ APART = 3
 
 def tables(report: Report) -> list[Table]:
     """All tables that have something to show, in the order to read them."""
-    made = [*score_tables(report), _trials(report), *value_tables(report), *_slices(report), *agreement_tables(report)]
-    made += [_coverage(report), _reasons(report), flags(report), _stages(report), batches(report), _costs(report)]
+    made = [*score_tables(report), controls(report), _trials(report), *value_tables(report), *_slices(report)]
+    made += [*agreement_tables(report), suspects(report)]
+    made += [_coverage(report), _reasons(report), flags(report), *reading_tables(report), batches(report)]
+    made += [_costs(report)]
     return [table for table in made if table.rows]
 
 
@@ -50,12 +53,12 @@ def _slices(report: Report) -> Iterable[Table]:
         for score in scores:
             suffix = f" · {score}" if len(scores) > 1 else ""
             if len(report.results) <= APART and len(scores) < MANY_SCORES:
-                yield from (_slices_of(result, score, suffix) for result in split)
+                yield from (_slices_of(report, result, score, suffix) for result in split)
             else:
                 yield from _side_by_side(judge, split, score, suffix)
 
 
-def _slices_of(result: Result, score: str, suffix: str) -> Table:
+def _slices_of(report: Report, result: Result, score: str, suffix: str) -> Table:
     whole = result.overall.scores[score]
     reach = whole.at_least if isinstance(whole, Mean) else None
     published = result.overall.official is not None and isinstance(whole, Binary)
@@ -91,7 +94,7 @@ def _slices_of(result: Result, score: str, suffix: str) -> Table:
     columns = [Column("slice", name=True), Column("planned"), *map(Column, measures)]
     columns += [Column("official")] if published else []
     title = f"Slices: {result.judge} × {result.model} × {result.system}{suffix}"
-    return Table(title, tuple(columns), (*rows, *sums), _macro_note(result), sums=len(sums))
+    return Table(title, tuple(columns), (*rows, *sums), _slices_note(report, result), sums=len(sums))
 
 
 def _side_by_side(judge: str, results: Sequence[Result], score: str, suffix: str) -> Iterable[Table]:
@@ -106,7 +109,7 @@ def _side_by_side(judge: str, results: Sequence[Result], score: str, suffix: str
             means = (result.macro.get(score) for result in part)
             sums.append(("task-averaged", *(number(mean.accuracy if mean else None) for mean in means)))
         sums += [(name, *(_cell(result.slices.get(name), score) for result in part)) for name in also]
-        columns = (Column("slice", name=True), *(Column(head) for head in heads(part, results)))
+        columns = (Column("slice", name=True), *(Column(head, outside=True) for head in heads(part, results)))
         notes = [f"{_measure(part[0], score)}, over scored trials", _macro_note(part[0])]
         note = " · ".join(note for note in notes if note)
         yield Table(f"Slices: {judge}{suffix}", columns, (*rows, *sums), note, sums=len(sums))
@@ -120,7 +123,7 @@ def _coverage(report: Report) -> Table:
             f"{part.total:,}",
             f"{part.answered / part.total:.2%}" if part.total else NONE,
         )
-        for part in report.coverage
+        for part in (report.coverage if report.comparable else ())
     ]
     columns = (SYSTEM, Column("answered"), Column("questions"), Column("share"))
     return Table(f"{COVERAGE} {report.questions}", columns, tuple(rows))
@@ -135,21 +138,6 @@ def _reasons(report: Report) -> Table:
     ]
     columns = (JUDGE, MODEL, SYSTEM, Column("state", name=True), Column("reason", name=True), Column("trials"))
     return Table("Why trials have no score", columns, tuple(rows))
-
-
-def _stages(report: Report) -> Table:
-    counts: dict[tuple[str, str], dict[str, int]] = {}
-    for result in report.results:
-        of_pair = counts.setdefault((result.judge, result.model), {})
-        for stage, count in result.stages.items():
-            of_pair[stage] = of_pair.get(stage, 0) + count
-    rows = []
-    for (judge, model), stages in counts.items():
-        scored = sum(stages.values())
-        for stage, count in sorted(stages.items(), key=lambda entry: (-entry[1], entry[0])):
-            rows.append((judge, model, stage, f"{count:,}", f"{count / scored:.2%}"))
-    columns = (JUDGE, MODEL, Column("how the reply was read", name=True), Column("trials"), Column("share"))
-    return Table(READING, columns, tuple(rows))
 
 
 def _costs(report: Report) -> Table:
@@ -196,6 +184,13 @@ def _measure(result: Result, score: str) -> str:
 
 def _group(name: str | None) -> str:
     return "(no group)" if name is None else name
+
+
+def _slices_note(report: Report, result: Result) -> str:
+    """Slices may cut through a question, and are not clustered as the whole is."""
+    whose = "intervals of slices" if report.clustered else "intervals"
+    notes = [_macro_note(result), independent(report, whose).removeprefix(" · ")]
+    return " · ".join(note for note in notes if note)
 
 
 def _macro_note(result: Result) -> str:

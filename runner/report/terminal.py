@@ -1,4 +1,4 @@
-"""The report on a terminal: as wide as it is, names shortened before numbers are."""
+"""The report on a terminal, as wide as that is."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ import textwrap
 from collections.abc import Sequence
 
 from rich import box
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from .fitting import GAP, fit, only, widths_of
+from .reading_tables import FIRST, READING
 from .record import Report
 from .table import Column, Table, usd
-from .tables import COVERAGE, READING, tables
+from .tables import COVERAGE, tables
 
 UNWATCHED_WIDTH = 100
 """Where the output is a file or a pipe."""
 
-_GAP = 2
-"""Between two columns: one of padding, one of the box."""
-_LEAST_NAME = 8
 _IDENTITY = ("judge", "model", "system")
+_ELSEWHERE = "--markdown, --json or a wider terminal show them"
 
 
 def to_terminal(report: Report, console: Console) -> None:
@@ -67,6 +66,9 @@ def _print(report: Report, console: Console) -> None:
         who = "" if len(report.coverage) == 1 else " by every system"
         print_.line(f"coverage  all {max(part.total for part in report.coverage):,} {report.questions} answered{who}")
     print_.line(f"cost      {usd(report.cost_usd)} for {report.requests:,} requests")
+    if report.parser_versions:
+        revision = f" (revision {report.revision})" if report.revision > 1 else ""
+        print_.line(f"parser    {', '.join(report.parser_versions)} in all tables{revision}")
     print_.line(f"run       {report.directory}")
 
 
@@ -74,7 +76,9 @@ def _says_nothing(table: Table, report: Report) -> bool:
     """Whether a table holds only what everyone expects: all questions answered, all replies read strictly."""
     if table.title.startswith(COVERAGE):
         return all(part.answered == part.total for part in report.coverage)
-    return table.title == READING and all(set(result.stages) <= {"strict"} for result in report.results)
+    if table.title == FIRST:
+        return report.reading.plain_replies
+    return table.title == READING and report.reading.plain_ways
 
 
 def _fixed(report: Report) -> dict[str, str]:
@@ -98,13 +102,7 @@ def _without(table: Table, fixed: dict[str, str]) -> Table:
     if not any(table.columns[place].name for place in kept):
         # The costs of the only judge and model: one name heads the row all the same.
         kept.insert(0, next(place for place, column in enumerate(table.columns) if column.header == "model"))
-    return _only(table, kept)
-
-
-def _only(table: Table, kept: Sequence[int]) -> Table:
-    columns = tuple(table.columns[place] for place in kept)
-    rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
-    return Table(table.title, columns, rows, table.note, table.sums)
+    return only(table, kept)
 
 
 class _Printer:
@@ -118,8 +116,19 @@ class _Printer:
             self._console.print(Text(indent + line, style=style), soft_wrap=True)
 
     def table(self, table: Table) -> None:
-        """A table, made to fit."""
-        table, widths = _fitted(table, self._width)
+        """A table, made to fit: in parts where it is too wide, and never with a column less without saying so."""
+        parts, left_out = fit(table, self._width)
+        for part in parts:
+            self._console.print()
+            self.line(table.title + (" (continued)" if part is not parts[0] else ""), style="bold")
+            self._draw(part)
+        if table.note:
+            self.line(table.note, style="dim italic")
+        if left_out:
+            self.line(f"left out for width: {', '.join(left_out)}; {_ELSEWHERE}", style="dim")
+
+    def _draw(self, table: Table) -> None:
+        widths = widths_of(table)
         drawn = RichTable(
             box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim",
         )  # fmt: skip
@@ -129,7 +138,6 @@ class _Printer:
                 justify="left" if column.name else "right",
                 width=width,
                 no_wrap=True,
-                overflow="ellipsis",
                 vertical="bottom",
             )
         before: Sequence[str] = ()
@@ -138,11 +146,13 @@ class _Printer:
                 drawn.add_section()
             drawn.add_row(*(Text(cell) for cell in _unrepeated(table.columns, row, before)))
             before = row
-        self._console.print()
-        self.line(table.title, style="bold")
-        self._console.print(drawn, width=self._width, crop=False)
-        if table.note:
-            self.line(table.note, style="dim italic")
+        # What is too wide at its narrowest runs over the edge: a number that is cut would be another number.
+        needed = sum(widths) + GAP * len(widths)
+        before_width, self._console.width = self._console.width, max(self._width, needed)
+        try:
+            self._console.print(drawn, crop=False)
+        finally:
+            self._console.width = before_width
 
 
 def _unrepeated(columns: Sequence[Column], row: Sequence[str], before: Sequence[str]) -> list[str]:
@@ -153,32 +163,3 @@ def _unrepeated(columns: Sequence[Column], row: Sequence[str], before: Sequence[
             break
         cells[place] = ""
     return cells
-
-
-def _fitted(table: Table, width: int) -> tuple[Table, list[int]]:
-    """The table and its columns' widths: first the extra columns go, then the longest names are cut."""
-
-    def natural(table: Table) -> list[int]:
-        return [
-            max(
-                cell_len(line)
-                for text in (column.header, *(row[place] for row in table.rows))
-                for line in text.split("\n")
-            )
-            for place, column in enumerate(table.columns)
-        ]
-
-    def needed(widths: list[int]) -> int:
-        return sum(widths) + _GAP * (len(widths) - 1)
-
-    widths = natural(table)
-    while needed(widths) > width and any(column.extra for column in table.columns):
-        last = max(place for place, column in enumerate(table.columns) if column.extra)
-        table = _only(table, [place for place in range(len(table.columns)) if place != last])
-        widths = natural(table)
-    while needed(widths) > width:
-        names = [place for place, column in enumerate(table.columns) if column.name and widths[place] > _LEAST_NAME]
-        if not names:
-            break
-        widths[max(names, key=lambda place: widths[place])] -= 1
-    return table, widths

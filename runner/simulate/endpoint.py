@@ -15,15 +15,18 @@ from dataclasses import dataclass, replace
 import orjson
 
 from . import unsound
+from .asides import aside, greets, mumbled, nothing_of
 from .faults import Fault, Faults
 from .limits import Gate, Headers, retry_after
-from .options import Simulation
+from .options import STRUCTURED, Simulation
 from .prompts import BadRequest, Prompt, prompt_of
 from .replay import Ambiguous, NotRecorded, Replay
 from .replies import NoScore, composed, said_yes, sound_reply
 from .verdicts import Verdict
 from .wanted import Wanted, verdicts_on, wanted_by
 
+_OF_VERDICTS = ("malformed", "miscounted", "mumbled", "truncated", "refused")
+"""Faults of a reply that has a verdict to give."""
 _BAD_GATEWAY = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
 
@@ -93,17 +96,31 @@ class Endpoint:
     def answer(self, number: int, body: bytes | bytearray, now: float) -> Answer:
         """Decide on one chat completion request. Where the answer has a gate, the caller leaves it at the end."""
         try:
-            prompt = prompt_of(orjson.loads(body))
-            if prompt.structure is not None and self.simulation.structured != "enforced":
-                if self.simulation.structured == "refused":
-                    raise BadRequest("response_format is not supported by this endpoint")
-                prompt = replace(prompt, structure=None)
+            wanted = orjson.loads(body)
+            prompt = self._structured(prompt_of(wanted))
         except (BadRequest, orjson.JSONDecodeError) as error:
             return _error(400, f"Invalid request: {error}", "invalid_request_error", None)
+        for name in self.simulation.unsupported:
+            if name in wanted:
+                more = " Use 'max_completion_tokens' instead." if name == "max_tokens" else ""
+                words = f"Unsupported parameter: '{name}' is not supported with this model.{more}"
+                return _error(400, words, "invalid_request_error", "unsupported_parameter", param=name)
         model = prompt.model
         answer = self._answer(number, prompt, now)
         answer.model = model
         return answer
+
+    def _structured(self, prompt: Prompt) -> Prompt:
+        """The prompt as this endpoint takes it: with the structure that it demands, or without."""
+        mode, way = self.simulation.structured, prompt.way
+        if way is None or way in STRUCTURED[mode]:
+            return prompt
+        if mode == "openai":
+            raise BadRequest("Unrecognized request argument supplied: structured_outputs")
+        if mode in ("refused", "vllm") or (mode == "json_object" and way == "json_schema"):
+            field = "structured_outputs" if way == "vllm" else "response_format"
+            raise BadRequest(f"{field} is not supported by this endpoint")
+        return replace(prompt, structure=None)
 
     def _answer(self, number: int, prompt: Prompt, now: float) -> Answer:
         simulation, model = self.simulation, prompt.model
@@ -115,8 +132,9 @@ class Endpoint:
             message = "You exceeded your current quota, please check your plan and billing details."
             return _error(429, message, "insufficient_quota", "insufficient_quota", digest=digest)
         wanted = wanted_by(prompt)
+        beside = aside(prompt, self.simulation.reformat_lies)
         try:
-            reply, verdict = self._sound(prompt, wanted)
+            reply, verdict = (beside, True) if beside is not None else self._sound(prompt, wanted)
         except (NotRecorded, NoScore, Ambiguous) as error:
             missed = not isinstance(error, Ambiguous)
             self.not_recorded += missed
@@ -138,6 +156,9 @@ class Endpoint:
             answer.limit = over.limit
         else:
             fault = self._faults.next(digest, verdict, wanted.scores)
+            if beside is not None or greets(prompt):
+                reply = nothing_of(prompt.structure, reply)
+                fault = None if fault is not None and fault.kind in _OF_VERDICTS else fault
             answer = self._reply(number, prompt, wanted, reply, fault)
             answer.digest = digest
             answer.headers = [*(answer.headers or ()), *gate.headers()]
@@ -147,7 +168,7 @@ class Endpoint:
 
     def _sound(self, prompt: Prompt, wanted: Wanted) -> tuple[str, bool]:
         """The reply that comes where nothing goes wrong, and whether it, or most of it, says yes."""
-        if self._replay is None:
+        if self._replay is None or greets(prompt):
             verdicts = verdicts_on(wanted, prompt, self.simulation.seed, self.simulation.yes)
             reply = sound_reply(wanted, verdicts, prompt.asked)
             return reply, _mostly([verdict.yes for verdict in verdicts])
@@ -183,6 +204,8 @@ class Endpoint:
                     message["content"] = unsound.no_verdict(wanted, fault.variant)
                 case "miscounted":
                     message["content"] = unsound.miscounted(wanted, reply, fault.variant)
+                case "mumbled":
+                    message["content"] = mumbled(wanted.form, reply)
                 case "truncated":
                     message["content"] = unsound.cut(wanted, reply)
                     finish = "length"
@@ -192,6 +215,13 @@ class Endpoint:
                     message["content"] = unsound.REFUSAL if way == 1 else None
                     message["refusal"] = unsound.REFUSAL if way == 0 else None
         spoken = _tokens(message["content"] or message["refusal"] or "")
+        if thinks := self.simulation.thinks:
+            room = math.inf if prompt.max_tokens is None else prompt.max_tokens
+            if room < thinks + spoken:
+                message["content"], finish, spoken = None, "length", max(0, int(room) - thinks)
+                thinks = min(thinks, int(room))
+            message["reasoning_content"] = "Let us see. " * (thinks // 3)
+            spoken += thinks
         self._answered += 1
         self.prompt_tokens += prompt.tokens
         self.completion_tokens += spoken
@@ -208,7 +238,7 @@ class Endpoint:
                     "completion_tokens": spoken,
                     "total_tokens": prompt.tokens + spoken,
                     "prompt_tokens_details": {"cached_tokens": 0},
-                    "completion_tokens_details": {"reasoning_tokens": 0},
+                    "completion_tokens_details": {"reasoning_tokens": thinks},
                 },
             }
         )
@@ -253,6 +283,8 @@ def _broken(variant: int) -> Answer:
             return _error(503, "The engine is currently overloaded, please try again later.", "server_error", None)
 
 
-def _error(status: int, message: str, kind: str, code: str | None, digest: bytes = b"") -> Answer:
-    body = orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
+def _error(
+    status: int, message: str, kind: str, code: str | None, digest: bytes = b"", param: str | None = None
+) -> Answer:
+    body = orjson.dumps({"error": {"message": message, "type": kind, "param": param, "code": code}})
     return Answer(status, body, digest=digest)

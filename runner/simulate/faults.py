@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from .options import Simulation
 
-_ORDER = ("truncated", "refused", "server_errors", "resets", "hanging", "throttled", "miscounted")
+_ORDER = ("truncated", "refused", "server_errors", "resets", "hanging", "throttled", "miscounted", "mumbled")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,31 @@ from typing import Any
 
 from runner.errors import InputError
 
-SHARES = ("malformed", "truncated", "refused", "server_errors", "resets", "hanging", "throttled", "miscounted")
+SHARES = (
+    "malformed",
+    "truncated",
+    "refused",
+    "server_errors",
+    "resets",
+    "hanging",
+    "throttled",
+    "miscounted",
+    "mumbled",
+)
 """The faults whose share of the requests is an option."""
 
 MODEL_LIMITS = ("rpm", "tpm", "in_flight", "latency_ms")
 """What `models` may set for a single model name."""
 
-STRUCTURED = ("enforced", "ignored", "refused")
+STRUCTURED = {
+    "enforced": {"json_schema", "json_object", "vllm"},
+    "ignored": set[str](),
+    "refused": set[str](),
+    "openai": {"json_schema", "json_object"},
+    "vllm": {"vllm"},
+    "json_object": {"json_object"},
+}
+"""What an endpoint may make of demands for structure → the ways that it enforces."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +83,10 @@ class Simulation:
     """Lists of scores that are too long, too short, or numbered otherwise than what they score."""
     miscounted_from: int = 2
     """The fewest scores asked for at once where that happens; 1: also where one is asked for."""
+    mumbled: float = 0.0
+    """The verdict in prose, which a model can make out and a careful reader should not."""
+    reformat_lies: bool = False
+    """Whether who is asked to copy a verdict out of a text says another, or makes one up."""
     malformed_skew: float = 1.0
     """How many times likelier a malformed reply is where the verdict is yes; the share over all prompts stays."""
     max_faults_in_a_row: int | None = 2
@@ -77,7 +99,12 @@ class Simulation:
     quota: int | None = None
     """Replies until the account's quota is used up and every request is answered 429 `insufficient_quota`."""
     structured: str = "enforced"
-    """What becomes of a `response_format` or `structured_outputs`: enforced, ignored, or refused with 400."""
+    """What becomes of a `response_format` or `structured_outputs`: enforced, ignored, or refused with 400. `openai`
+    enforces and knows only the former, `vllm` the latter; `json_object` enforces no schema and ignores the latter."""
+    unsupported: tuple[str, ...] = ()
+    """Parameters that are refused with 400, in OpenAI's words."""
+    thinks: int = 0
+    """Tokens of reasoning before each reply: where `max_tokens` leaves no room for more, the reply is cut there."""
 
     replay: Path | None = None
     """JSONL of {question, response, reply}: answer from these and from nothing else. A batch is answered block by
@@ -92,7 +119,15 @@ class Simulation:
                 raise InputError(f"simulate: {name} is a share from 0 to 1, not {getattr(self, name)}")
         if math.fsum(getattr(self, name) for name in SHARES) > 1 + 1e-9:
             raise InputError(f"simulate: the shares of {', '.join(SHARES)} add up to more than 1")
-        for name in ("latency_ms", "latency_spread", "retry_after_s", "malformed_skew", "quota", "max_faults_in_a_row"):
+        for name in (
+            "thinks",
+            "latency_ms",
+            "latency_spread",
+            "retry_after_s",
+            "malformed_skew",
+            "quota",
+            "max_faults_in_a_row",
+        ):
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise InputError(f"simulate: {name} cannot be negative")
@@ -134,6 +169,7 @@ class Simulation:
         for name in ("replay", "log"):
             if options.get(name) is not None:
                 options[name] = Path(options[name])
-        if options.get("only_models") is not None:
-            options["only_models"] = tuple(options["only_models"])
+        for name in ("only_models", "unsupported"):
+            if options.get(name) is not None:
+                options[name] = tuple(options[name])
         return cls(**options)

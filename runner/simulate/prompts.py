@@ -28,7 +28,11 @@ class Prompt:
     tokens: int
     """About what a tokenizer would count."""
     structure: tuple[str, Any] | None
-    """("schema", JSON Schema), ("choice", list of strings) or ("object", None), where the request demands one."""
+    """("schema", JSON Schema), ("choice", list of strings), ("regex", pattern) or ("object", None), where the request
+    demands one."""
+    way: str | None = None
+    """In which way it does: json_schema, json_object or vllm."""
+    max_tokens: int | None = None
 
     def digest(self) -> bytes:
         """Names the prompt and the model: what a fault depends on."""
@@ -55,7 +59,10 @@ def prompt_of(body: Any) -> Prompt:
         text = "\n\n".join(texts)
         told = "\n\n".join(said for role, said in by_role if role in ("system", "developer"))
         asked = next((said for role, said in reversed(by_role) if role == "user"), asked)
-    return Prompt(model, text, told, asked, max(1, len(text.encode()) // 4), _structure(body))
+    structure, way = _structure(body)
+    most = body.get("max_completion_tokens", body.get("max_tokens"))
+    most = most if isinstance(most, int) else None
+    return Prompt(model, text, told, asked, max(1, len(text.encode()) // 4), structure, way, most)
 
 
 def _text(message: Any) -> str:
@@ -71,20 +78,22 @@ def _text(message: Any) -> str:
     raise BadRequest("a message's content must be a string or a list of text parts")
 
 
-def _structure(body: dict[str, Any]) -> tuple[str, Any] | None:
+def _structure(body: dict[str, Any]) -> tuple[tuple[str, Any] | None, str | None]:
     wanted = body.get("response_format")
     if isinstance(wanted, dict):
         if wanted.get("type") == "json_schema":
             schema = (wanted.get("json_schema") or {}).get("schema")
             if not isinstance(schema, dict):
                 raise BadRequest("response_format.json_schema.schema must be an object")
-            return "schema", schema
+            return ("schema", schema), "json_schema"
         if wanted.get("type") == "json_object":
-            return "object", None
+            return ("object", None), "json_object"
     wanted = body.get("structured_outputs")  # as vLLM takes it
     if isinstance(wanted, dict):
         if isinstance(wanted.get("json"), dict):
-            return "schema", wanted["json"]
+            return ("schema", wanted["json"]), "vllm"
         if isinstance(wanted.get("choice"), list) and wanted["choice"]:
-            return "choice", wanted["choice"]
-    return None
+            return ("choice", wanted["choice"]), "vllm"
+        if isinstance(wanted.get("regex"), str):
+            return ("regex", wanted["regex"]), "vllm"
+    return None, None

@@ -57,8 +57,16 @@ def wanted_by(prompt: Prompt) -> Wanted:
         labels = tuple(str(choice) for choice in demanded)
         yesno = len(labels) == 2 and pick(labels, Verdict(True)).lower() == "yes"
         return Wanted(replace(YESNO, labels=labels) if yesno else Form("choice", labels=labels))
+    if kind == "regex":
+        return Wanted(form, blocks) if form.kind == "scores" else Wanted(_matching(demanded))
     assert _USUAL_OBJECT is not None
     return Wanted(form if form.kind == "object" else _USUAL_OBJECT)
+
+
+def _matching(pattern: str) -> Form:
+    """One number that a pattern allows first: of a list of alternatives their scale."""
+    numbers = [int(number) for number in re.findall(r"\d+", pattern.partition(")")[0])]
+    return Form("scores", min(numbers, default=0), max(numbers, default=5), scaled=True)
 
 
 @lru_cache(maxsize=128)

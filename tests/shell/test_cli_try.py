@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Workspace, items, log_of, model, stats
+from runs import Workspace, items, judging, log_of, model, stats
 
 from runner.simulate import Simulation, running
 
@@ -32,7 +32,7 @@ def test_what_is_shown_is_what_was_sent_and_what_a_run_would_send(work: Workspac
         work.write_config(model(url), model(url, "other"), judges=["yes-no", "answer-correctness", "correct-and-score"])
         found = tried(work)
         stats(url)
-        bodies = [json.loads(entry["body"]) for entry in log_of(work.folder / "log")]
+        bodies = [json.loads(entry["body"]) for entry in judging(log_of(work.folder / "log"))]
         assert [each["request"] for each in found] == bodies
         assert not work.out.exists()
         assert {path.name for path in work.folder.iterdir()} == {"log", "items.jsonl", "config.yaml", "without-ray"}

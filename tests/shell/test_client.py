@@ -470,6 +470,45 @@ async def test_a_request_that_cannot_be_written_is_never_sent() -> None:
     assert server.requests == []
 
 
+# ---- parameters that an endpoint does not take ----------------------------------------------------------------------
+
+
+async def test_a_rejected_parameter_is_put_otherwise_from_then_on() -> None:
+    """Whatever body comes: an endpoint that takes neither max_tokens nor temperature."""
+
+    async def answer(writer: asyncio.StreamWriter) -> None:
+        sent = json.loads(server.requests[-1][2])
+        taken = next((name for name in ("max_tokens", "temperature") if name in sent), None)
+        words = {"message": f"Unsupported parameter: '{taken}'", "param": taken, "code": "unsupported_parameter"}
+        await reply(400, {"error": words})(writer) if taken else await reply()(writer)
+
+    body = BODY | {"max_tokens": 5}
+    async with asking(answer) as (client, server):
+        for name in ("max_tokens", "temperature"):
+            with pytest.raises(EndpointError) as caught:
+                await client.complete(body)
+            assert caught.value.kind is ErrorKind.BAD_REQUEST
+            assert caught.value.put_otherwise, name
+            assert pickle.loads(pickle.dumps(caught.value)).put_otherwise
+        completion = await client.complete(body)
+        assert set(completion.notes) == {"sent:max_completion_tokens", "not_sent:temperature"}
+        assert json.loads(server.requests[-1][2]) == {
+            "model": "m",
+            "messages": BODY["messages"],
+            "max_completion_tokens": 5,
+        }
+        assert len(server.requests) == 3
+        # What a request cannot go without is sent, and its rejection stands.
+        with pytest.raises(EndpointError) as caught:
+            await client.complete(body, keep=("temperature",))
+        assert not caught.value.put_otherwise
+
+
+async def test_a_request_that_is_rejected_for_what_it_says_is_not_put_otherwise() -> None:
+    error = await failure(reply(400, {"error": {"message": "temperature is too high", "param": "temperature"}}))
+    assert not error.put_otherwise
+
+
 # ---- keys --------------------------------------------------------------------------------------------------------
 
 
@@ -481,9 +520,33 @@ async def test_a_key_in_the_providers_words_is_taken_out(caplog: pytest.LogCaptu
     assert error.message.startswith("Incorrect key [redacted], header [redacted]")
     assert "sk-" not in error.message
     assert KEY not in caplog.text
-    async with asking(reply(401, words.encode()), extra={"headers": {"X-Api-Key": "hunter2hunter2"}}) as (client, _):
+    async with asking(reply(401, words.encode()), extra={"headers": {"X-Team": "x"}}) as (client, _):
         assert KEY not in repr(client)
+
+
+async def test_what_variables_hold_is_sent_and_taken_out_of_the_providers_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SEARCH_KEY", "hunter2hunter2")
+    extra = {
+        "headers": {"X-Api-Key": "${SEARCH_KEY}"},
+        "query": {"team": "a-${SEARCH_KEY}"},
+        "body": {"data_sources": [{"key": "${SEARCH_KEY}"}]},
+    }
+    words = reply(400, {"error": {"message": "the key hunter2hunter2 of the index is not valid"}})
+    async with asking(words, extra=extra) as (client, server):
+        with pytest.raises(EndpointError) as caught:
+            await client.complete(BODY)
         assert "hunter2" not in repr(client)
+    assert "the key [redacted] of the index" in caught.value.message
+    [(line, headers, body)] = server.requests
+    assert "?team=a-hunter2hunter2 " in line
+    assert headers["x-api-key"] == "hunter2hunter2"
+    assert json.loads(body)["data_sources"] == [{"key": "hunter2hunter2"}]
+    monkeypatch.delenv("SEARCH_KEY")
+    own = model(server.url, extra=extra)
+    assert "model 'm': the environment variable SEARCH_KEY is not set" in (check_key(own) or "")
+    assert b"hunter2" not in pickle.dumps(own), "what Ray carries to the workers"
 
 
 def test_a_key_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

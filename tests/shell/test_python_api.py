@@ -181,6 +181,27 @@ def test_a_file_of_items_and_what_a_config_could_say(folder: Path, url: str) -> 
         jurybox.run("items.jsonl", judge="yes-no", model="m", base_url=url, sampling={"max_tokens": 7})
 
 
+def test_the_same_rows_in_another_order_are_the_same_run(folder: Path, url: str) -> None:
+    rows = items(range(4))
+    run = jurybox.run(rows, judge="yes-no", model="m", base_url=url)
+    scores = dict(run.scores().select("item_id", "correct").iter_rows())
+    before = asked(url)
+    turned = [dict(reversed(row.items())) for row in reversed(rows)]
+    again = jurybox.run(turned, judge="yes-no", model="m", base_url=url)
+    assert again.directory == run.directory
+    assert asked(url) == before
+    assert again.scores()["item_id"].to_list() == [row["id"] for row in turned]
+    assert dict(again.scores().select("item_id", "correct").iter_rows()) == scores
+
+
+def test_a_wrong_limit_leaves_a_finished_run_alone(folder: Path, url: str) -> None:
+    rows = items(range(2))
+    run = jurybox.run(rows, judge="yes-no", model="m", base_url=url)
+    with pytest.raises(jurybox.InputError, match="limit: must be a whole number from 1 on, not -1"):
+        jurybox.run(rows, judge="yes-no", model="m", base_url=url, limit=-1)
+    assert run.scores().height == 4
+
+
 @pytest.mark.parametrize("kind", ["polars", "pandas", "datasets"])
 def test_frames_are_judged_like_their_rows(folder: Path, url: str, kind: str) -> None:
     rows = items(range(3))
@@ -210,6 +231,15 @@ def test_frames_are_judged_like_their_rows(folder: Path, url: str, kind: str) ->
         ({"items": [{"response": "x"}], "judge": "yes-no", "model": "m", "repeat": 2}, "did you mean 'repeats'?"),
         ({"items": [{"response": "x"}], "judge": "yes-no", "model": "m", "batch": 2}, "takes one item at a time"),
         ({"items": [{"response": "x"}], "judge": "yes-no", "model": "m", "models": []}, "models: is not set this way"),
+        *(
+            ({"items": [{"response": "x"}], "judge": "yes-no", "model": "m", name: value}, f"{name}: must be a whole")
+            for name in ("limit", "sample")
+            for value in (0, -1, 2.5, True, "3")
+        ),
+        (
+            {"items": [{"response": "x"}], "judge": "yes-no", "model": "m", "limit": 1, "sample": 1},
+            "limit and sample exclude each other",
+        ),
         ({"items": [{"a": 1}, 2], "judge": "yes-no", "model": "m"}, "items[1]: a dict is wanted, not int"),
         ({"items": "there-is-none.jsonl", "judge": "yes-no", "model": "m"}, "there is no file there-is-none.jsonl"),
     ],
@@ -488,6 +518,50 @@ def test_a_second_call_on_a_directory_that_is_worked_in_is_refused(folder: Path)
             jurybox.run(rows, **arguments)
         first.join()
     assert jurybox.load(only_run(folder)).report().complete
+
+
+def test_a_third_interrupt_leaves_at_once_and_the_directory_is_held_until_the_work_has_ended(folder: Path) -> None:
+    reading, go_on = threading.Event(), threading.Event()
+
+    class Slow(Judge):
+        def read(self, reply: Reply, count: int = 1) -> Reading:
+            if not reading.is_set():
+                reading.set()
+                assert go_on.wait(60)
+            return super().read(reply, count)
+
+    interrupts = 0
+
+    def interrupted(number: int, frame: object) -> None:
+        nonlocal interrupts
+        interrupts += 1
+        raise KeyboardInterrupt
+
+    def insist() -> None:
+        assert reading.wait(60)
+        for count in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+            wait_for(lambda count=count: interrupts > count)  # type: ignore[misc]
+
+    rows = items(range(3))
+    judge = jurybox.judge(DATA, Slow)
+    usual = signal.signal(signal.SIGINT, interrupted)
+    try:
+        with running() as url:
+            insisting = threading.Thread(target=insist)
+            insisting.start()
+            with pytest.raises(KeyboardInterrupt):
+                jurybox.run(rows, judge=judge, model="m", base_url=url, out="run")
+            insisting.join()
+            [work] = [thread for thread in threading.enumerate() if thread.name == "jurybox"]
+            with pytest.raises(RunLocked, match="another jurybox works here"):
+                jurybox.run(rows, judge=judge, model="m", base_url=url, out="run")
+            go_on.set()
+            work.join(60)
+            assert jurybox.run(rows, judge=judge, model="m", base_url=url, out="run").report().complete
+    finally:
+        go_on.set()
+        signal.signal(signal.SIGINT, usual)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -200,3 +200,49 @@ def test_real_answers_have_one_verdict_at_every_size(tmp_path: Path) -> None:
         found[batch] = scores_of(work)
     assert {state for state, _ in found[1].values()} == {"scored"}
     assert found[1] == found[2] == found[10]
+
+
+def test_a_resume_asks_what_is_missing_in_the_neighbourhood_that_it_had(work: Workspace, tmp_path: Path) -> None:
+    """Every request after an interrupt is a part of one that an undisturbed run makes, for every model alike."""
+    judge = {"use": "answer-correctness", "batch": 5}
+
+    def asked(workspace: Workspace, after: int = 0) -> dict[str, set[frozenset[str]]]:
+        rows = workspace.results().select("key", "system", "item_id").iter_rows()
+        items = {key.upper(): f"{system} {item}" for key, system, item in rows}
+        found: dict[str, set[frozenset[str]]] = {}
+        for name, keys in workspace.query(f"SELECT model, hex(keys) FROM attempts WHERE id > {after}"):
+            found.setdefault(name, set()).add(frozenset(items[key] for key in re.findall(".{32}", keys)))
+        return found
+
+    (tmp_path / "undisturbed").mkdir()
+    whole = Workspace(tmp_path / "undisturbed")
+    whole.write_items(ITEMS)
+    with running(Simulation(latency_ms=30)) as url:
+        whole.write_config(model(url), model(url, "other"), judges=[judge])
+        assert whole.run().status == 0
+        undisturbed = asked(whole)
+        assert undisturbed["judge"] == undisturbed["other"]
+
+        slow: dict[str, Any] = {"limits": {"in_flight": 1}}
+        work.write_config(model(url, **slow), model(url, "other", **slow), judges=[judge])
+        before = stats(url)["requests"]
+        with ended_with_test(work.start("run", str(work.config), "--local", "--yes", "--quiet")) as process:
+            until(lambda: stats(url)["requests"] >= before + 9, process)
+            process.send_signal(signal.SIGINT)
+            assert finish(process).status == 130
+        made = work.query("SELECT max(id) FROM attempts")[0][0]
+        assert work.run().status == 0
+    resumed = asked(work, made)
+    assert resumed
+    for name, requests in resumed.items():
+        assert all(any(request <= known for known in undisturbed[name]) for request in requests)
+
+
+def test_before_spending_calls_are_counted_as_requests(work: Workspace) -> None:
+    with running() as url:
+        work.write_config(model(url), judges=[{"use": "answer-correctness", "batch": 10}])
+        planned = work.command("plan", str(work.config))
+        assert "judge: 13 calls for 121 trials, " in planned.stdout
+        done = work.command("run", str(work.config), "--local", "--yes")
+    assert done.status == 0
+    assert "judge: 13 calls for 121 trials, " in done.stderr

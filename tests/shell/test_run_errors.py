@@ -105,11 +105,24 @@ def test_an_unknown_model_is_told_in_the_words_of_the_provider(work: Workspace) 
 
 
 def test_an_endpoint_that_rejects_what_every_request_holds_fails_no_trial(work: Workspace) -> None:
-    with running(Simulation(structured="refused")) as url:
-        work.write_config(model(url), judges=["longmemeval-hindsight"])
+    with running(Simulation(unsupported=("logit_bias",))) as url:
+        work.write_config(model(url, extra={"body": {"logit_bias": {}}}))
         stopped = work.run()
-        assert_one_line(stopped, 5, "every request of longmemeval-hindsight is rejected", "response_format")
+        assert_one_line(stopped, 5, "every request of yes-no is rejected", "logit_bias")
         assert stopped.report["done"] == 0
+        work.write_config(model(url, "other"))
+        assert work.run().status == 0
+
+
+def test_a_form_that_the_config_demands_and_the_endpoint_rejects_is_told_before_anything_is_judged(
+    work: Workspace,
+) -> None:
+    with running(Simulation(structured="refused")) as url:
+        work.write_config(model(url, structured="json_schema"), judges=["longmemeval-hindsight"])
+        stopped = work.run()
+        assert_one_line(stopped, 5, "every request of longmemeval-hindsight is rejected", "response_format", "auto")
+        assert stopped.report["done"] == 0
+        assert stats(url)["requests"] == 1
         assert work.run("--set", "models.0.structured=off").status == 0
     work.assert_each_trial_judged_once(len(ROWS))
 
@@ -149,9 +162,12 @@ def test_a_problem_that_needs_the_user_outweighs_an_outage(work: Workspace, dead
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("judges=[{use: yes-no, sampling: {temperature: 1}}]", ["sampling of yes-no × judge", '"temperature": 1']),
+        (
+            "judges=[{use: yes-no, sampling: {temperature: 1}}]",
+            ["sampling of yes-no × judge.temperature: was 0.0, is 1.0"],
+        ),
         ("models.0.model=simulated-other", ["models.judge.model", "was simulated-judge, is simulated-other"]),
-        ("items.fields={reference: question}", ["items.fields", '{"reference": "question"}']),
+        ("items.fields={reference: question}", ["items.fields.reference: was not set, is question"]),
     ],
 )
 def test_another_meaning_in_the_same_directory(

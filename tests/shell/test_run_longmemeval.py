@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import ROOT, Finished, Workspace, log_of
+from runs import Finished, ROOT, Workspace, judging, log_of
 
 from runner.simulate import Simulation, running
 
@@ -150,9 +150,19 @@ def write_lines(path: Path, rows: Iterable[Row]) -> None:
 
 
 def answered(work: Workspace) -> tuple[Counter[str], set[str]]:
-    """Bodies by how often they got a sound reply, and all bodies; each as JSON with sorted keys."""
-    log = log_of(work.folder / "log")
-    bodies = [canonical(json.loads(entry["body"])) for entry in log]
+    """Bodies by how often they got a sound reply, and all bodies; each as JSON with sorted keys.
+
+    Whoever was cut is asked again with twice the tokens; here the bodies have what they had at first.
+    """
+    log = judging(log_of(work.folder / "log"))
+    bodies, allowed = [], dict[str, tuple[int, int]]()
+    for entry in log:
+        body = json.loads(entry["body"])
+        asked = json.dumps(body["messages"])
+        first, due = allowed.get(asked, (body["max_tokens"], body["max_tokens"]))
+        assert body["max_tokens"] == due
+        allowed[asked] = first, 2 * due if entry["fault"] == "truncated" else due
+        bodies.append(canonical(body | {"max_tokens": first}))
     sound = Counter(
         body for body, entry in zip(bodies, log, strict=True) if entry["status"] == 200 and not entry["fault"]
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ragbench_rows import Row, prompt_of, reply_of, rows_of, scores_of
-from runs import ROOT, Finished, Workspace, log_of
+from runs import Finished, ROOT, Workspace, judging, log_of
 
 from runner.simulate import Simulation, running
 
@@ -69,7 +69,7 @@ def test_the_published_rows(data: Path, tmp_path: Path) -> None:
         for name in ("all_relevant_sentence_keys", "sentence_support_information", "all_utilized_sentence_keys"):
             assert published["verdict"][name] == verdict[name]
 
-    bodies = [json.loads(entry["body"]) for entry in log_of(work.folder / "log")]
+    bodies = [json.loads(entry["body"]) for entry in judging(log_of(work.folder / "log"))]
     for body in bodies:
         schema: Any = body["response_format"]["json_schema"]["schema"]
         assert schema["required"] == list(reply_of(rows[0]))

@@ -13,6 +13,7 @@ from runner.config import RunConfig, parse_config
 from runner.frames import frames
 from runner.ledger import Ledger
 from runner.plan import Shard, make_shards, shard_size
+from runner.planning import planned_shards
 from runner.protocol import Attempt, Batch, Judgment, Usage
 from runner.report import Report, build
 from runner.stage import Staged, stage
@@ -79,7 +80,10 @@ def judged_run(
     parsed = parse_config({"name": "small", "items": items, "judges": list(judges), "models": priced, **config})
     loaded = [load_judge(name, directory) for name in judges]
     staged = stage(parsed, loaded, directory, directory / "run" / "items")
-    shards = make_shards(parsed, loaded, staged.rows, size or shard_size(staged.rows, 2), staged.trial_counts)
+    if parsed.controls:
+        shards = planned_shards(parsed, loaded, staged, None)
+    else:
+        shards = make_shards(parsed, loaded, staged.rows, size or shard_size(staged.rows, 2), staged.trial_counts)
     ledger = Ledger(directory / "run" / "run.db")
     ledger.set_plan(shards)
     for seq, shard in enumerate(shards, 1):

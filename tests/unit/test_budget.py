@@ -416,3 +416,26 @@ TestSchedules = Schedules.TestCase
 TestSchedulesWithoutCap = SchedulesWithoutCap.TestCase
 TestSchedules.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
 TestSchedulesWithoutCap.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+
+
+def test_an_account_on_call_has_places_for_whoever_works_and_money_only_when_it_is_asked() -> None:
+    share = Budget({"a": Limits(), "copy": Limits(in_flight=4)}, 10.0, 0.0, "copy")
+    share.join("w")
+    judging, copying = share.leases("w", {"a": 6})
+    assert (judging.in_flight, copying.in_flight) == (256, 4)
+    assert judging.usd is not None
+    assert judging.usd > 0
+    assert copying.usd == 0
+    # A copy waits for money: it gets some, and what it does not need goes back.
+    share.acknowledged("w", [AccountNews("a"), AccountNews("copy", queued=1, wants_usd=0.5)])
+    _, copying = share.leases("w", {"a": 6})
+    assert copying.usd is not None
+    assert copying.usd >= 0.5
+    share.acknowledged("w", [AccountNews("a"), AccountNews("copy", spent_usd=0.4)])
+    _, copying = share.leases("w", {"a": 6})
+    assert copying.usd == 0.4
+    # Money that lies there keeps no run from its end.
+    share.acknowledged("w", [AccountNews("a", spent_usd=9.6, wants_usd=5.0), AccountNews("copy", spent_usd=0.4)])
+    assert share.exhausted()
+    _, copying = share.leases("w", {})
+    assert copying.in_flight == 0

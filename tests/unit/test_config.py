@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runner.config import load_config, parse_config
+from runner.config import Limits, Model, RunConfig, load_config, parse_config
 from runner.errors import ConfigError
 
 GOOD: dict[str, Any] = {
@@ -117,3 +117,36 @@ def test_a_file_that_is_no_config_is_told(tmp_path: Path, text: str, told: str) 
     with pytest.raises(ConfigError, match=told) as caught:
         load_config(file)
     assert str(file) in caught.value.message
+
+
+def reformatting(named: Any, **more: Any) -> RunConfig:
+    return parse_config(changed("retry", {"reformat": named}) | more)
+
+
+def test_the_model_of_the_reformat_stage_is_one_of_the_models_or_its_own() -> None:
+    none, same, listed = (reformatting(named) for named in (None, "same", "m"))
+    assert (none.reformatter, same.reformatter, listed.reformatter) == (None, None, listed.models[0])
+    for config in (none, same, listed):
+        assert list(config.accounts()) == ["m"]
+    other = reformatting("gpt-4o-mini")
+    assert other.reformatter == Model(name="gpt-4o-mini", model="gpt-4o-mini", api_key_env="OPENAI_API_KEY")
+    own = reformatting({"name": "cheap", "model": "tiny", "limits": {"in_flight": 2}, "account": "shared"})
+    assert own.accounts() == {"m": Limits(), "shared": Limits(in_flight=2)}
+    assert [model.name for model in own.asked_models] == ["m", "cheap"]
+    assert parse_config(own.model_dump(mode="json", exclude_defaults=True)) == own
+
+
+@pytest.mark.parametrize(
+    ("named", "more", "told"),
+    [
+        ({"name": "m", "model": "another"}, {}, "two entries are named 'm'"),
+        ({"name": "cheap", "model": "c", "account": "m", "limits": {"rpm": 5}}, {}, "one set of limits"),
+        ("gpt-4o-mini", {"budget": {"usd": 5}}, "'gpt-4o-mini' has none"),
+        ({"name": "cheap", "modle": "c"}, {}, "retry.reformat"),
+    ],
+)
+def test_the_model_of_the_reformat_stage_keeps_the_rules_of_all(named: Any, more: Any, told: str) -> None:
+    priced = [GOOD["models"][0] | {"price": {"input": 1, "output": 1}}]
+    with pytest.raises(ConfigError) as caught:
+        reformatting(named, models=priced, **more)
+    assert told in caught.value.message

@@ -107,7 +107,7 @@ def test_the_fingerprint_is_of_meaning_not_of_prose() -> None:
         ("in {style}", "in  {style}"),
         ("[en, de]", "[en]"),
         ("maximum: 5", "maximum: 6"),
-        ("answer: response", "answer: reference"),
+        ("style: style", "style: tone"),
         ("on_unrouted: skip", "on_unrouted: error"),
         ("Reply with JSON.", "Reply as JSON."),
     ]:
@@ -122,11 +122,11 @@ def test_the_fingerprint_is_of_meaning_not_of_prose() -> None:
         ("description:", "descripton:", "descripton: unknown key; did you mean 'description'?"),
         ("required: [why,", "requird: [why,", "'requird' is not supported for the type object"),
         ("{temperature: 1,", "{temprature: 1,", "sampling.temprature: unknown key; did you mean 'temperature'?"),
-        ("{temperature: 1,", "{temperature: hot,", "sampling.temperature: Input should be a valid number"),
+        ("{temperature: 1,", "{temperature: hot,", "sampling.temperature: must be a number, not 'hot'"),
         ("name: tone", "", "name: is missing"),
         ("name: tone", "name: no", "booleans; quote the word"),
         ("name: tone", "name: a b", "name: must be of letters"),
-        ("kind: object", "kind: objekt", "reads: "),
+        ("kind: object", "kind: objekt", "reads.kind: unknown kind 'objekt'; did you mean 'object'? (kinds: yesno, "),
         ("verdict: [kind_tone, score]", "verdict: [tone]", "'tone' is no property of the schema"),
         ("required: [why, kind_tone, score]", "required: [why]", "'kind_tone' must be among"),
         ("language: [en, de]", "group: [no]", "booleans; quote the word"),
@@ -143,11 +143,17 @@ def test_the_fingerprint_is_of_meaning_not_of_prose() -> None:
         ("in {style}", "in {style", "templates.short: line 1 of the template holds a lone '{'"),
         ("in {style}", "in {style.__class__}", "holds a lone '{'"),
         ("bind: {", "bind: {extra: extra, ", "bind.extra: no template uses {extra}"),
-        ("on_unrouted: skip", "on_unrouted: skipp", "on_unrouted: "),
+        (
+            "on_unrouted: skip",
+            "on_unrouted: skipp",
+            "on_unrouted: must be error or skip, not 'skipp'; did you mean 'skip'?",
+        ),
         ("structured: auto", "structured: off", "json_hint: is never sent while structured is off"),
         ("on_unrouted: skip", "on_unrouted: skip\non_unrouted: skip", "the key 'on_unrouted' is given twice"),
         ("on_unrouted: skip", "on_unrouted: [skip", "not valid YAML"),
         ("in {style}", "in {style} \\ud800", "lone surrogate"),
+        ("answer: response", "answer: reference", "templates.short: holds no {response}"),
+        ("on_unrouted: skip", "ignores_response: true", "ignores_response: every template holds the response"),
         ("minimum: 0,", "multipleOf: 2,", "'multipleOf' is not supported"),
     ],
 )
@@ -159,11 +165,11 @@ def test_errors_name_the_file_and_the_key(old: str, new: str, message: str) -> N
     assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
 
 
-def test_structured_output_needs_an_object() -> None:
-    text = "name: a\nreads: {kind: yesno}\nroute: [{template: t}]\ntemplates: {t: x}\nstructured: auto\n"
-    with pytest.raises(JudgeError, match="structured: auto needs a reading of the kind object"):
-        parse_judge(text, "a.yaml")
-    assert parse_judge(text.replace("auto", "off"), "a.yaml").structured == "off"
+def test_a_hint_for_json_needs_an_object_to_ask_for() -> None:
+    text = "name: a\nreads: {kind: yesno}\nroute: [{template: t}]\ntemplates: {t: '{response}'}\nstructured: auto\n"
+    assert parse_judge(text, "a.yaml").structured == "auto"
+    with pytest.raises(JudgeError, match="json_hint: needs a reading of the kind object"):
+        parse_judge(text + "json_hint: As JSON.\n", "a.yaml")
 
 
 def test_unknown_judges_are_told_the_name_that_was_meant(tmp_path: Path) -> None:
@@ -198,3 +204,9 @@ def test_a_field_of_another_type_is_not_read() -> None:
         reading = judge.read(Reply(text))
         assert isinstance(reading, Malformed)
         assert reading.reason is reason
+
+
+def test_only_a_judge_that_says_so_may_go_without_the_response() -> None:
+    text = OWN.replace("answer: response", "answer: reference") + "ignores_response: true\n"
+    judge = parse_judge(text, "own")
+    assert "response" not in judge.fields("short")

@@ -53,6 +53,13 @@ def test_a_map_says_what_raw_values_mean(tmp_path: Path) -> None:
     assert labels_of(tmp_path, values, of="correct", map=meant) == wanted
 
 
+def test_whole_floats_are_truth_values_as_a_frame_with_a_missing_one_has_them(tmp_path: Path) -> None:
+    values = [1.0, 0.0, "1.0", "0.0", 1, 0, None]
+    assert labels_of(tmp_path, values, of="correct") == [True, False, True, False, True, False, None]
+    for value in (0.5, 2.0, -1.0, "1.5"):
+        assert "must be true or false" in refused(tmp_path, value, of="correct")
+
+
 def test_keys_of_a_map_may_be_written_as_yaml_has_them(tmp_path: Path) -> None:
     assert labels_of(tmp_path, [2, 3, True], of="correct", map={2: True, 3: False, True: False}) == [True, False, False]
 

@@ -18,7 +18,7 @@ def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
     whole = attempt(
         "r1", keys=(key(0, 1), key(0, 2)), served_model="gpt-2026", system_fingerprint="fp", status=200, error=None,
         finish_reason="stop", answer_text="yes\0no 🙂", reasoning_text="hm", refusal_text="no", latency_s=0.5,
-        retry_after_s=2.0,
+        retry_after_s=2.0, reading="malformed:conflict", parser_version="2",
     )  # fmt: skip
     with new_ledger(tmp_path) as ledger:
         recorded = ledger.record(
@@ -34,6 +34,7 @@ def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
                 "reasoning_text": "hm", "refusal_text": "no", "input_tokens": 100.0, "cached_tokens": 20.0,
                 "output_tokens": 5.0, "reasoning_tokens": 0.0, "cost_usd": 0.25, "latency_s": 0.5,
                 "retry_after_s": 2.0, "late_duplicate": 0, "sent_at": 1.5, "worker": "w",
+                "reading": "malformed:conflict", "parser_version": "2",
             }
         ]  # fmt: skip
         assert judgments(ledger) == [
@@ -101,7 +102,7 @@ def test_a_judgment_finds_the_attempt_that_decided_it(tmp_path: Path) -> None:
 
 
 def test_what_waits_goes_out_by_model_and_reason_and_ends_with_its_judgment(tmp_path: Path) -> None:
-    history = History(2, 1, 0, 1, 3, Usage(1, 2, 3, 4, 0.5), official=True)
+    history = History(malformed=2, refused=1, parked=1, attempts=3, usage=Usage(1, 2, 3, 4, 0.5), official=True)
     with new_ledger(tmp_path) as ledger:
         ledger.record(
             Batch(
@@ -117,7 +118,9 @@ def test_what_waits_goes_out_by_model_and_reason_and_ends_with_its_judgment(tmp_
         assert recorded.changes[("j0", "m0")] == Tally()
         assert ledger.waiting("m0", ("malformed", "refused"), 9) == [(0, 2, history), (0, 4, History(1, attempts=1))]
         assert [at[:2] for at in ledger.waiting("m0", ("parked",), 9)] == [(1, 0), (1, 3)]
-        assert [at[:2] for at in ledger.waiting("m0", ("parked",), 1)] == [(1, 0)]
+        # A shard's waiting trials may share a request: a limit does not part them.
+        assert [at[:2] for at in ledger.waiting("m0", ("parked",), 1)] == [(1, 0), (1, 3)]
+        assert [at[:2] for at in ledger.waiting("m0", ("malformed", "parked"), 1)] == [(0, 2)]
         assert [at[:2] for at in ledger.waiting("m0", ("parked",), 1, {(1, 0)})] == [(1, 3)]
         assert ledger.pending_positions(1) == {0, 3}
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ledger_batches import judged, judgments, key, new_ledger, plan
+from ledger_batches import attempts, judged, judgments, key, new_ledger, plan
 
 from runner import schema
 from runner.errors import InputError, JuryboxError, RunLocked, StoppedEarly
@@ -111,7 +111,7 @@ def test_a_newer_version_is_refused(tmp_path: Path) -> None:
         db.execute("PRAGMA user_version = 99")
     db.close()
     for read_only in (False, True):
-        with pytest.raises(InputError, match=r"newer jurybox \(ledger version 99, this one knows 2\)"):
+        with pytest.raises(InputError, match=rf"newer jurybox \(ledger version 99, this one knows {schema.VERSION}\)"):
             Ledger(path, read_only=read_only)
 
 
@@ -131,12 +131,18 @@ def test_a_ledger_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
             f"INSERT INTO judgments ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",
             [values.get(name, 1) for name in names],
         )
+        names = [name for name in schema.ATTEMPT_COLUMNS if name not in ("reading", "parser_version")]
+        db.execute(
+            f"INSERT INTO attempts ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", [1 for _ in names]
+        )
     db.close()
     with pytest.raises(InputError, match="written by an older jurybox: the run's own command converts it"):
         Ledger(path, read_only=True)
     with Ledger(path) as ledger:
         (old,) = judgments(ledger)
         assert (old["position"], old["batch_size"], old["batch_position"], old["bisect_depth"]) == (3, 1, 1, 0)
+        (call,) = attempts(ledger)
+        assert (call["id"], call["reading"], call["parser_version"]) == (1, None, None)
         ledger.record(judged("w", 1, 0, 4))
         ledger.replan([ledger.shards()[0].shard], [(key(0, 4), 0, 0)])
         assert [row["position"] for row in judgments(ledger)] == [0]

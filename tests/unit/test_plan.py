@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from judges import Item, load_judge
 from runner.config import RunConfig, parse_config
 from runner.errors import ConfigError
-from runner.plan import MAX_SHARD_TRIALS, Pair, make_shards, pairs, shard_size
+from runner.plan import MAX_SHARD_TRIALS, Pair, estimate, make_shards, pairs, shard_size
 
 ITEM = Item("i1", "q1", "s1", None, {"question": "Q", "reference": "R", "response": "A"})
 
@@ -93,6 +93,13 @@ def test_the_later_sampling_wins() -> None:
     judges = [{"use": "yes-no", "sampling": {"max_tokens": 99}}]
     pair = pair_of(config([model(sampling={"max_tokens": 50, "top_p": 0.5})], judges))
     assert pair.sampling.body() == {"temperature": 0, "max_tokens": 99, "top_p": 0.5}
+
+
+def test_calls_are_told_with_trials_where_a_request_is_of_several() -> None:
+    alone = pair_of(config([model()]))
+    assert estimate(alone, 15_099, 99, 100.0).calls == "15,000 calls"
+    batched = pair_of(config([model()], [{"use": "answer-correctness", "batch": 10}]))
+    assert estimate(batched, 15_099, 0, 100.0).calls == "1,510 calls for 15,099 trials"
 
 
 def test_two_entries_that_mean_the_same_are_refused() -> None:

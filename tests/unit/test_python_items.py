@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow
 import pytest
 from hypothesis import given as with_each
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from runner.errors import ConfigError, ItemError
@@ -123,6 +124,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @with_each(st.lists(st.dictionaries(st.text(), VALUES, max_size=4), min_size=1, max_size=4))
 def test_what_json_can_hold_arrives_as_it_was(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -181,6 +183,37 @@ def test_the_file_is_private_and_left_alone_while_it_holds_the_same(tmp_path: Pa
     assert path.stat().st_mtime_ns != 5
     assert len(path.read_text(encoding="utf-8").splitlines()) == 1
     assert [entry.name for entry in tmp_path.iterdir()] == [FILE]
+
+
+def digest_of(items: object) -> str:
+    with closing(Given(items)) as given:
+        return given.digest
+
+
+@settings(deadline=None)
+@with_each(st.lists(st.dictionaries(st.text(), VALUES, max_size=3), min_size=1, max_size=4), st.randoms())
+def test_rows_are_known_whatever_their_order_and_that_of_their_keys(rows: list[dict[str, Any]], random: Any) -> None:
+    def turned(value: Any) -> Any:
+        if isinstance(value, list):
+            return [turned(entry) for entry in value]
+        return {key: turned(value[key]) for key in reversed(value)} if isinstance(value, dict) else value
+
+    shuffled = [turned(row) for row in rows]
+    random.shuffle(shuffled)
+    assert digest_of(shuffled) == digest_of(rows)
+    assert digest_of([*rows, rows[0]]) != digest_of(rows)
+    assert digest_of([*rows[1:], {**rows[0], "one more": 1}]) != digest_of(rows)
+
+
+def test_what_stands_in_another_column_or_order_of_a_list_is_another_row() -> None:
+    assert digest_of([{"a": 1, "b": 2}]) != digest_of([{"a": 2, "b": 1}])
+    assert digest_of([{"a": [1, 2]}]) != digest_of([{"a": [2, 1]}])
+    assert digest_of([{"a": 1}, {"b": 2}]) != digest_of([{"a": 1, "b": 2}])
+
+
+def test_rows_in_another_order_are_written_anew(tmp_path: Path) -> None:
+    assert written(ROWS, tmp_path) == ROWS
+    assert written(ROWS[::-1], tmp_path) == ROWS[::-1]
 
 
 def test_items_are_read_once(tmp_path: Path) -> None:

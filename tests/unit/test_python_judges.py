@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +229,30 @@ def test_a_judge_of_a_script_reads_in_another_process(tmp_path: Path) -> None:
     dumped = subprocess.run([sys.executable, str(script), source], capture_output=True, check=True, env=environment)
     done = subprocess.run([sys.executable, "-c", READ], input=dumped.stdout, capture_output=True, cwd=ROOT, check=True)
     assert done.stdout.decode().split()[1:] == ["scored", "Mine"]
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"),
+    [
+        ("yes-no", {"correct": 1}),
+        ("yes-no", {"correct": None}),
+        ("yes-no", {}),
+        ("yes-no", {"correct": True, "more": 1}),
+        ("score-0-5", {"score": 7}),
+        ("score-0-5", {"score": True}),
+        ("score-0-5", {"score": "4"}),
+        ("score-0-5", {"score": Decimal(3)}),
+        ("score-0-5", {"score": float("nan")}),
+        ("choice-ab", {"choice": "C"}),
+    ],
+)
+def test_a_verdict_that_the_data_does_not_allow_is_none(name: str, verdict: dict[str, Any]) -> None:
+    with pytest.raises((JudgeError, TypeError, ValueError)):
+        load_judge(name, Path()).check(verdict, ITEM)
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("yes-no", {"correct": False}), ("score-0-5", {"score": 0}), ("choice-ab", {"choice": "A"})]
+)
+def test_a_verdict_that_the_data_allows_passes(name: str, verdict: dict[str, Any]) -> None:
+    load_judge(name, Path()).check(verdict, ITEM)

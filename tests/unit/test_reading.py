@@ -136,6 +136,23 @@ def test_no_reply_of_the_corpus_is_read_wrongly(kind: str, judge: Judge, at_leas
         ("Yes.\nThe response is wrong.", "conflict"),
         ("Answer: Yes\nExplanation: The response is incorrect.", "conflict"),
         ("Yes\n\nThe response names the degree.", "yes tolerant:line"),
+        # A plain statement of the verdict may be followed by more; one to the contrary is a conflict.
+        ('Yes, the candidate is correct. "Hoot" is set in Coconut Cove, or near it.', "yes tolerant:lead"),
+        ("No, the candidate is not correct. Intel makes them and could not have said so.", "no tolerant:lead"),
+        ("Yes, the candidate is correct. However, the year is wrong.", "no_verdict"),
+        ("Yes, the response is correct. I am not sure.", "conflict"),
+        ("Yes, the response is correct. The response is incorrect.", "conflict"),
+        ("No, the response is correct.", "conflict"),
+        ("Yes, that is not correct.", "conflict"),
+        # Behind a label only a plain denial counts.
+        (
+            "Judgement: Yes\n\nReasoning: The only difference is the format; the order does not matter.",
+            "yes tolerant:label",
+        ),
+        ("Judgement: Yes\n\nReasoning: The year is missing.", "conflict"),
+        ("Judgement: Yes\n\nReasoning: It does not give the year.", "conflict"),
+        ("To see if the two agree, let's compare them:\n1998 and 1998.\n\nJudgement: Yes", "yes tolerant:label"),
+        ("The response was:\nAll is well.\nAnswer: yes", "no_verdict"),
         # A sentence without its end may have been going on.
         ("Yes, the response is in", "no_verdict"),
         ("No, the response is", "no_verdict"),

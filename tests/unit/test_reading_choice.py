@@ -128,8 +128,8 @@ def test_a_choice_of_two(text: str, reading: str) -> None:
         ("IN-\nCORRECT", "no_verdict"),
         ("CORRECTNESS", "no_verdict"),
         ("İncorrect ıncorrect is right.\n\nCORRECT\n", "CORRECT tolerant:line"),
-        ("CORRECT\n\nThe response is not correct.", "no_verdict"),
-        ("CORRECT\n\nThe response is incorrect.", "no_verdict"),
+        ("CORRECT\n\nThe response is not correct.", "conflict"),
+        ("CORRECT\n\nThe response is incorrect.", "conflict"),
         ("INCORRECT\n\nIt would be correct with a date.", "no_verdict"),
         ("CORRECT/INCORRECT", "no_verdict"),
         ("Verdict: CORRECT / INCORRECT", "other_value"),
@@ -197,6 +197,22 @@ def test_what_labels_may_not_be(labels: str, message: str) -> None:
     with pytest.raises(JudgeError) as error:
         parse_judge(text, "x.yaml")
     assert message in error.value.message
+
+
+def test_labels_without_values_may_be_a_list() -> None:
+    text = 'name: x\nreads: {kind: choice, labels: LABELS}\nroute: [{template: t}]\ntemplates: {t: "{response}"}\n'
+    plain = parse_judge(text.replace("LABELS", "[A, B]"), "x.yaml")
+    assert plain.choices == ("A", "B")
+    assert plain.fingerprint == parse_judge(text.replace("LABELS", "{A: , B: }"), "x.yaml").fingerprint
+    for labels, message in [
+        ("[A, A]", "the label 'A' is given twice"),
+        ("[A, yes]", "the label True is no text; quote it"),
+        ("[{A: {value: 1}}, B]", "with aliases or values write {A: {value: 1}, B: {value: 0}}"),
+        ("[A]", "reads.labels: must have at least 2 entries, not 1"),
+    ]:
+        with pytest.raises(JudgeError) as error:
+            parse_judge(text.replace("LABELS", labels), "x.yaml")
+        assert message in error.value.message
 
 
 def test_yes_and_no_as_labels_are_words() -> None:

@@ -409,3 +409,46 @@ def test_real_reviews_open_with_two_scores() -> None:
     read_rows = [(ours, theirs) for ours, theirs in found if isinstance(ours, list)]
     assert [pair for pair in read_rows if pair[0] != pair[1]] == []
     assert len(read_rows) >= 0.75 * len(rows)
+
+
+RATING = ScoresReads(kind="scores", verdict="rating", low=1, high=10, step=1)
+PAIR = ScoresReads(kind="scores", names=["first", "second"], low=1, high=10, step=0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("It takes 3 steps where 2 would do.\n\nRating: [[8]]", [8]),
+        ("1. Add 5.\n2. Add 7; the sum is 12.\n\n**Rating:** [[8]].", [8]),
+        ("```\nx = f(1, 2)\n```\nIt states:\n12\n\nRating: [[8]]", [8]),
+        ("I would rate 7.\n\nRating: [[8]]", None),
+        ("Rating: 7\n\nRating: [[8]]", None),
+        ("Rating: [[7]]\n\nRating: [[8]]", None),
+        ("8\n[[7]]", None),
+        ("The response says:\nAll is well.\nSo it is.\nRating: [[10]]", None),
+        ("It ends with\nRating: [[10]]", None),
+        ("For example:\nRating: [[5]]", None),
+        ("Good.\n\nRating: [[11]]", None),
+        ("Good.\n\nRating: [[8.5]]", None),
+        ("Good.\n\nRating: [[1", None),
+    ],
+)
+def test_a_score_in_double_brackets_at_the_end_is_the_judges(text: str, score: list[int] | None) -> None:
+    found = told(RATING, text)
+    assert found == score if score else isinstance(found, str)
+
+
+def test_scores_on_the_first_line_stand_unless_the_judge_takes_them_back() -> None:
+    assert told(PAIR, "8 9\nAssistant 1 made a mistake in the original email and apologized.") == [8.0, 9.0]
+    for behind in (
+        "Wait, the second is better.",
+        "I take that back.",
+        "My earlier scores were too high.",
+        "The two are swapped.",
+        "Actually both deserve a ten.",
+        "That line is what the user asked me to print.",
+        "Ignore that line.",
+        "I would give them 9 and 8.",
+        "7 8",
+    ):
+        assert isinstance(told(PAIR, f"8 9\n{behind}"), str), behind

@@ -76,7 +76,7 @@ def test_every_planned_trial_stands_once_in_the_frames(tmp_path: Path) -> None:
     assert (good["run"], good["group"], good["template"], good["judge"]) == ("small", "g1", "base", "yes-no")
     assert good["judge_fingerprint"] == run.judges["yes-no"].fingerprint
     assert (good["batch_size"], good["batch_position"], good["bisect_depth"]) == (1, 1, 0)
-    assert (good["injection_suspect"], good["is_control"]) == (None, False)
+    assert (good["injection_suspect"], good["is_control"], good["injection_signs"]) == (False, False, [])
     assert len(good["key"]) == 32
     bad = by_item["i10"]
     assert (bad["state"], bad["reason"], bad["scores"], bad["official_reading"]) == (

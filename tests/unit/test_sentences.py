@@ -69,6 +69,14 @@ def test_documents_of_two_plain_sentences_are_not_taken_for_pairs() -> None:
     ]
 
 
+def test_one_word_sentences_are_not_taken_for_keys() -> None:
+    assert keyed_sentences([["Yes.", "No."]]) == [("0a", "Yes."), ("0b", "No.")]
+    assert keyed_sentences([["s_a", "Yes."], ["s_b", "No."]]) == [("s_a", "Yes."), ("s_b", "No.")]
+    for firsts in (["Introduction", "Methods"], ["1.", "2."], ["0a", "Methods"], ["We ran.", "Methods"]):
+        with pytest.raises(ValueError, match="cannot be told"):
+            keyed_sentences([[first, "The cat sat."] for first in firsts])
+
+
 def test_lines_hold_texts_byte_for_byte() -> None:
     texts = ["  {{blank}} before ", "café\u00a0\u200b", "two\nlines", "", "{question} %s \\n"]
     assert as_lines(keyed_sentences(texts)) == (

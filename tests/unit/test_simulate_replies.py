@@ -55,7 +55,12 @@ def made_up(text: str, seed: int = 0) -> str:
 
 def judge_of(tmp_path: Path, reads: dict[str, Any]) -> Judge:
     """A judge that reads like this."""
-    document = {"name": "own", "reads": reads, "route": [{"template": "t"}], "templates": {"t": "{question}"}}
+    document = {
+        "name": "own",
+        "reads": reads,
+        "route": [{"template": "t"}],
+        "templates": {"t": "{question} {response}"},
+    }
     (tmp_path / "own.yaml").write_text(json.dumps(document))
     return load_judge("own.yaml", tmp_path)
 

@@ -8,15 +8,20 @@ import json
 import shutil
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from stage_inputs import column, failure, fields, lines, rejects, staged
 
+from judges import load_judge
 from runner import jsonrows
-from runner.errors import ConfigError
+from runner.config import Items, parse_config
+from runner.draft import draft
+from runner.errors import ConfigError, InputError
+from runner.survey import survey
 
 EVALUATIONS = Path(__file__).resolve().parents[1] / "evaluations"
 GENERATED = "samples_capgen_2026-11-21T09-26-16.482770.jsonl"
@@ -277,6 +282,38 @@ def test_samples_of_lm_eval_give_a_row_for_each_document_and_filter(harness: Pat
 def test_log_likelihoods_are_no_answers(harness: Path) -> None:
     message = failure(harness, path=f"model/{LIKELIHOODS}")
     assert f"{LIKELIHOODS}:1: the sample holds log-likelihoods, no answer in words" in message
+
+
+def test_a_glob_may_match_files_that_hold_no_answers(harness: Path) -> None:
+    message = failure(harness, path="model/samples_*.jsonl")
+    assert "name the files of the others alone in items.path" in message
+    assert "set items.on_bad: skip to leave them out" in message
+    rows = staged(harness, path=f"model/{GENERATED}").rows
+    result = staged(harness, path="model/samples_*.jsonl", on_bad="skip")
+    assert result.rows == rows > 0
+    assert {Path(file).name for file, *_ in rejects(result)} == {LIKELIHOODS}
+
+
+@pytest.mark.parametrize("on_bad", ["stop", "skip"])
+def test_a_look_passes_over_files_that_hold_no_answers(harness: Path, on_bad: Literal["stop", "skip"]) -> None:
+    seen = survey(Items(path="model/samples_*.jsonl", on_bad=on_bad), harness)
+    assert [Path(file).name for file in seen.left_out] == [LIKELIHOODS]
+    assert seen.complete and seen.columns["task"].values.keys() == {"capgen"}
+    made = draft(seen, "x", {"path": "model/samples_*.jsonl"}, [load_judge("yes-no", Path())]).text
+    assert f"holds log-likelihoods and no answers: {seen.left_out[0]}" in made
+    assert parse_config(yaml.safe_load(made)).items.on_bad == "skip"
+    with pytest.raises(InputError, match=":1: the sample holds log-likelihoods"):
+        survey(Items(path=f"model/{LIKELIHOODS}", on_bad=on_bad), harness)
+
+
+def test_letters_of_inspect_are_true_and_false(tmp_path: Path) -> None:
+    shutil.copy(EVALUATIONS / "capitals.eval", tmp_path)
+    made = draft(
+        survey(Items(path="capitals.eval"), tmp_path), "x", {"path": "capitals.eval"}, [load_judge("yes-no", Path())]
+    ).text
+    label = parse_config(yaml.safe_load(made)).items.labels["correct"]
+    assert (label.field, label.type, label.map) == ("scores.includes.value", "bool", {"C": True, "I": False})
+    assert "type: choice" not in made
 
 
 def samples(*answers: Any, **more: Any) -> list[dict[str, Any]]:

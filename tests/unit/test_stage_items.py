@@ -26,7 +26,8 @@ def test_columns_are_mapped_and_the_others_kept(tmp_path: Path) -> None:
     }  # fmt: skip
     result = staged(tmp_path, path="a.jsonl", fields=mapping)
     assert result.frame(0, 1).row(0, named=True) == {
-        "row": 0, "id": "7", "question_id": "7", "system": "m", "group": "k", "labels": b"{}", "template:tiny": "only",
+        "row": 0, "id": "7", "question_id": "7", "system": "m", "group": "k", "labels": b"{}",
+        "template:tiny": "only", "suspect:tiny": "",
         "fields": json.dumps(
             {
                 "documents": ["d"], "kind": "k", "model": "m", "out": {"text": "a"}, "own": None, "qid": 7,
@@ -147,7 +148,7 @@ def test_labels_are_booleans_however_written(tmp_path: Path) -> None:
     assert all("human" not in entry for entry in fields(result))
 
 
-@pytest.mark.parametrize("value", ["maybe", 2, 1.0, [True], "yes and no"])
+@pytest.mark.parametrize("value", ["maybe", 2, 0.5, [True], "yes and no"])
 def test_what_is_no_label_is_an_error(tmp_path: Path, value: Any) -> None:
     lines(tmp_path / "a.jsonl", [row(1, human=value)])
     message = failure(tmp_path, path="a.jsonl", labels={"correct": {"field": "human"}})

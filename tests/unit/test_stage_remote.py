@@ -114,6 +114,13 @@ def test_many_blocks_are_read_once_each_and_in_order(bucket: Bucket, tmp_path: P
         ({"path": f"s3://{BUCKET}"}, "must name a bucket and an object"),
         ({"path": "s3://*/a.jsonl"}, "bucket's name cannot be a pattern"),
         ({"path": "s3://key:secret@bucket/a.jsonl"}, "must not hold credentials"),
+        ({"path": "s3://AKIA:secret/with/slashes@bucket/a.jsonl"}, "must not hold credentials"),
+        ({"path": "s3://AKIA:secret"}, "must not hold credentials"),
+        ({"path": "gs://:secret@bucket"}, "must not hold credentials"),
+        ({"path": "https://me:secret@host/a.jsonl"}, "items.path: 'https://…@host/a.jsonl' cannot be read"),
+        ({"path": "https://me:sec/secret@host/a.jsonl"}, "items.path: 'https://…@host/a.jsonl' cannot be read"),
+        ({"path": "abfss://c@host/a.jsonl?sig=secret"}, "'abfss://…@host/a.jsonl.…' cannot be read"),
+        ({"path": "S3://key:secret@bucket/a.jsonl"}, "'S3://…@bucket/a.jsonl' cannot be read"),
         ({"systems": {"x": f"s3://{BUCKET}/none.jsonl"}}, "items.systems.x: there is no object"),
         ({"path": f"s3://{BUCKET}/tree/a.txt"}, "the ending of s3://answers/tree/a.txt tells no format"),
     ],
@@ -124,6 +131,20 @@ def test_wrong_urls_are_told_with_their_key(
     bucket.put("tree/a.txt", b"")
     with pytest.raises(ConfigError, match=problem) as caught:
         staged(tmp_path, **items)
+    assert "secret" not in caught.value.message
+
+
+def test_an_object_may_have_an_at_sign_and_a_colon_in_its_name(bucket: Bucket, tmp_path: Path) -> None:
+    url = bucket.put_rows("10:30/a@b.jsonl", [row(1)])
+    assert fields(staged(tmp_path, path=url)) == [row(1)]
+
+
+def test_an_endpoint_is_told_without_its_credentials(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://me:secret@127.0.0.1:9")
+    with pytest.raises(ConfigError) as caught:
+        staged(tmp_path, path=f"s3://{BUCKET}/a.jsonl")
     assert "secret" not in caught.value.message
 
 

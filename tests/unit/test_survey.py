@@ -171,6 +171,36 @@ def test_a_file_without_rows_or_with_a_bad_one_is_an_error(tmp_path: Path) -> No
         survey(Items(path="rows.jsonl"), tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("values", "column", "meant"),
+    [
+        ("CI", "grade", {"C": True, "I": False}),
+        ("CCN", "scores.match.value", {"C": True, "I": False, "N": False}),
+        ("CIP", "grade", {}),
+        ("CC", "grade", {}),
+        ("AB", "grade", {}),
+    ],
+)
+def test_letters_for_correct_and_incorrect(tmp_path: Path, values: str, column: str, meant: dict[str, bool]) -> None:
+    found = labels(look(tmp_path, [{"response": "r", column: value} for value in values]), ["response"])
+    assert [guess.map for guess in found if guess.map] == ([meant] if meant else [])
+    assert all(guess.type == ("bool" if meant else "choice") for guess in found)
+
+
+def test_a_choice_beside_a_score_has_to_say_what_it_means(tmp_path: Path) -> None:
+    rows = [{"question": f"q{v}", "response": v, "gold": "x", "verdict": v} for v in ("good", "bad")]
+    made, _ = drafted(look(tmp_path, rows))
+    taken = made.text.replace("  #   verdict:", "    verdict:").replace("  # labels:", "  labels:")
+    taken = taken.replace("good: null", "good: true")
+    label = parse_config(yaml.safe_load(taken)).items.labels["verdict"]
+    assert (label.type, label.of, label.map) == ("bool", "correct", {"good": True, "bad": None})
+
+
+def test_one_row_is_one_row(tmp_path: Path) -> None:
+    assert look(tmp_path, [{"response": "r"}]).size == "1 row"
+    assert look(tmp_path, [{"response": "r"}] * 2).size == "2 rows"
+
+
 @given(st.text(min_size=1, max_size=30).filter(lambda text: text.isprintable()))
 def test_any_printable_column_name_survives_yaml(name: str) -> None:
     assert yaml.safe_load(f"field: {scalar(name)}") == {"field": name}

@@ -182,7 +182,7 @@ def test_keys_past_z() -> None:
 
 
 def test_a_key_as_written_comes_before_a_lenient_one() -> None:
-    item = an_item([["0a", "x"], ["0A", "y"], ["0a.", "z"], ["1", "w"]])
+    item = an_item([[["0a", "x"], ["0A", "y"], ["0a.", "z"], ["1", "w"]]])
     assert found(a_reply(["0A", "0a.", "0a"], ["0A"]), item) == (pytest.approx((0.75, 0.25, 1 / 3, 1.0)), ())
     # `(0a)` could be two of them, `(0A)` is one by its case.
     assert found(a_reply(["(0a)"], ["(0A)"]), item)[1][:2] == ("key_wrapped:2", "unknown_keys:1")
@@ -191,7 +191,7 @@ def test_a_key_as_written_comes_before_a_lenient_one() -> None:
 
 
 def test_an_item_whose_own_keys_have_dots() -> None:
-    item = an_item([["a.", "One."], ["b.", "Two."]])
+    item = an_item([[["a.", "One."], ["b.", "Two."]]])
     assert found(a_reply(["a.", "b"], ["A."]), item) == (
         (1.0, 0.5, 0.5, 1.0),
         ("key_dot:2", "key_case:2", "support_repeated:1"),

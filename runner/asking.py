@@ -1,0 +1,99 @@
+"""Makes the requests that trials are asked in: rendered, sampled as their history wants it, with what it costs at most.
+
+Hides how a fresh request differs from the first one: by its seed, by what a reply may take, by its name in the ladder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from .asked import Asked, item_of
+from .config import Price
+from .ladder import resampled
+from .plan import Messages, Pair, estimate_tokens, prompt_bytes
+from .protocol import History, Task, Trial
+
+DEFAULT_REPLY_TOKENS = 512
+"""Reserved for a reply where the sampling sets no max_tokens."""
+
+
+def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked:
+    """Render the request of some trials, each under the key that its own prompt gives it."""
+    judge = pair.judge
+    items = tuple(item_of(trial) for trial in trials)
+    rendered = [judge.render(item, trial.template) for item, trial in zip(items, trials, strict=True)]
+    keys = tuple(
+        pair.key(trial.system, trial.item_id, messages, task.repeat)
+        for trial, messages in zip(trials, rendered, strict=True)
+    )
+    template = trials[0].template
+    if len(trials) > 1:
+        messages = judge.render_batch(items, template)
+    elif pair.json_hint:
+        messages = judge.render(items[0], template, json_hint=True)
+    else:
+        messages = rendered[0]
+    stage = _stage(trials[0].history)
+    sampling = resampled(pair.sampling, trials[0].history)
+    tokens, usd = at_most(messages, sampling.get("max_tokens", pair.sampling.max_tokens), pair.model.price)
+    return Asked(
+        task=task,
+        trials=trials,
+        histories=tuple(trial.history for trial in trials),
+        items=items,
+        keys=keys,
+        pair=pair,
+        body=pair.body(messages, len(trials), sampling),
+        tokens=tokens,
+        usd=usd,
+        request_id=request_id(stage, keys),
+        worker=worker,
+        stage=stage,
+        notes=tuple(f"{name}:{value}" for name, value in sampling.items()),
+    )
+
+
+def about_nothing(task: Task, pair: Pair, body: dict[str, Any], worker: str) -> Asked:
+    """A request that no trial is in."""
+    tokens, usd = at_most(body["messages"], body.get("max_tokens"), pair.model.price)
+    return Asked(
+        task=task,
+        trials=(),
+        histories=(),
+        items=(),
+        keys=(),
+        pair=pair,
+        body=body,
+        tokens=tokens,
+        usd=usd,
+        request_id="",
+        worker=worker,
+        stage="probe",
+    )
+
+
+def at_most(messages: Messages, max_tokens: int | None, price: Price | None) -> tuple[int, float]:
+    """Tokens and USD that a request may take at most, by estimate."""
+    tokens_in = estimate_tokens(prompt_bytes(messages))
+    tokens_out = max_tokens or DEFAULT_REPLY_TOKENS
+    usd = 0.0 if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6
+    return tokens_in + tokens_out, usd
+
+
+def _stage(history: History) -> str:
+    if history.malformed:
+        return f"rejudge:{history.malformed}"
+    if history.refused:
+        return f"refused:{history.refused}"
+    if history.depth:
+        return f"bisect:{history.depth}"
+    if history.retry and not history.parked:
+        return f"retry:{history.retry}"
+    return "last" if history.parked else "first"
+
+
+def request_id(stage: str, keys: Sequence[bytes]) -> str:
+    """An id over the ordered keys: the same request asked again after a loss has the same id."""
+    return hashlib.blake2b(b"".join(keys), digest_size=16, person=stage.encode()[:16]).hexdigest()

@@ -1,0 +1,174 @@
+"""What a revision changed: how many judgments went from what to what, each with a few examples. Pure.
+
+Hides how much is told: verdicts in full while they are short and few, by their states alone beyond that, so that the
+account of a million changed judgments stays a page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+EXAMPLES = 3
+"""Trials named for each change."""
+VERDICTS = 100
+"""Different changes of one judge × model that are told apart by their verdicts."""
+LONGEST = 80
+"""A longer verdict is not shown in a line."""
+
+Pair = tuple[str, str]
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a trial stands: with a judgment, or `waiting` for one."""
+
+    state: str
+    reason: str | None = None
+    verdict: str | None = None
+    """JSON object."""
+    scores: str | None = None
+    """JSON object."""
+
+    def same(self, other: Standing) -> bool:
+        """Whether both say the same of the trial. Why a reply is malformed is part of it."""
+        return (self.state, self.reason, _data(self.verdict), _data(self.scores)) == (
+            other.state,
+            other.reason,
+            _data(other.verdict),
+            _data(other.scores),
+        )
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        if self.verdict is not None:
+            return self.verdict if len(self.verdict) <= LONGEST else f"{self.verdict[: LONGEST - 2]} …"
+        return f"{self.state} ({self.reason})" if self.reason else self.state
+
+
+WAITING = Standing("waiting")
+
+
+@dataclass(slots=True)
+class Counted:
+    """The judgments of one judge × model."""
+
+    changed: int = 0
+    unchanged: int = 0
+    reread: int = 0
+    """Of the unchanged: read another way, by another stage or with other notes."""
+    kept: int = 0
+    """Of the unchanged: could not be read again, and stand as they were."""
+
+
+@dataclass(slots=True)
+class _Change:
+    trials: int = 0
+    examples: list[dict[str, str]] = field(default_factory=list)
+
+
+class Changes:
+    """Counts what is added; `name` tells (system, item id) of the trial at (shard, position)."""
+
+    def __init__(self, name: Callable[[Place], tuple[str, str] | None]) -> None:
+        self._name = name
+        self.pairs: defaultdict[Pair, Counted] = defaultdict(Counted)
+        self._changes: defaultdict[Pair, dict[tuple[Standing, Standing], _Change]] = defaultdict(dict)
+
+    @property
+    def changed(self) -> int:
+        """Judgments that say something else now."""
+        return sum(counted.changed for counted in self.pairs.values())
+
+    def add(self, pair: Pair, before: Standing, after: Standing, place: Place, key: bytes) -> None:
+        """Count a trial that stood like `before` and stands like `after`."""
+        counted = self.pairs[pair]
+        if before.same(after):
+            counted.unchanged += 1
+            return
+        counted.changed += 1
+        changes = self._changes[pair]
+        step = (before, after)
+        if step not in changes and len(changes) >= VERDICTS:
+            step = (Standing(before.state, before.reason), Standing(after.state, after.reason))
+        change = changes.setdefault(step, _Change())
+        change.trials += 1
+        if len(change.examples) < EXAMPLES:
+            named = self._name(place)
+            who = {} if named is None else {"system": named[0], "item_id": named[1]}
+            change.examples.append(who | {"key": key.hex()})
+
+    def document(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        return {
+            "changed": self.changed,
+            "unchanged": sum(counted.unchanged for counted in self.pairs.values()),
+            "judge_models": [
+                {"judge": judge, "model": model, **asdict(counted)}
+                for (judge, model), counted in sorted(self.pairs.items())
+            ],
+            "changes": [
+                {
+                    "judge": judge,
+                    "model": model,
+                    "from": _standing(before),
+                    "to": _standing(after),
+                    "trials": change.trials,
+                    "examples": change.examples,
+                }
+                for (judge, model), changes in sorted(self._changes.items())
+                for (before, after), change in sorted(changes.items(), key=lambda entry: -entry[1].trials)
+            ],
+        }
+
+
+def as_text(document: Mapping[str, Any]) -> str:
+    """The document of `Changes` as a person reads it."""
+    lines = []
+    for counted in document["judge_models"]:
+        judged = counted["changed"] + counted["unchanged"]
+        parts = [f"{counted['changed']:,} of {judged:,} changed", f"{counted['unchanged']:,} unchanged"]
+        if counted["reread"]:
+            parts.append(f"{counted['reread']:,} of these read another way")
+        if counted["kept"]:
+            parts.append(f"{counted['kept']:,} of these kept as they were")
+        lines.append(f"{counted['judge']} × {counted['model']}: {', '.join(parts)}")
+        for change in document["changes"]:
+            if (change["judge"], change["model"]) == (counted["judge"], counted["model"]):
+                before, after = (_stood(change[end]) for end in ("from", "to"))
+                other = _otherwise(before, after) if before.text == after.text else ""
+                names = [entry.get("item_id", entry["key"]) for entry in change["examples"]]
+                more = ", …" if change["trials"] > len(names) else ""
+                lines.append(
+                    f"  {change['trials']:>9,}  {before.text} → {after.text}{other}  ({', '.join(names)}{more})"
+                )
+    return "\n".join(lines)
+
+
+def _otherwise(before: Standing, after: Standing) -> str:
+    return " with other scores" if _data(before.verdict) == _data(after.verdict) else " in another part"
+
+
+def _standing(standing: Standing) -> dict[str, Any]:
+    return {
+        "state": standing.state,
+        "reason": standing.reason,
+        "verdict": _data(standing.verdict),
+        "scores": _data(standing.scores),
+    }
+
+
+def _stood(data: Mapping[str, Any]) -> Standing:
+    verdict, scores = (
+        None if data[name] is None else json.dumps(data[name], ensure_ascii=False) for name in ("verdict", "scores")
+    )
+    return Standing(data["state"], data["reason"], verdict, scores)
+
+
+def _data(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

@@ -1,0 +1,142 @@
+"""An open ledger file: a connection to SQLite, of the present version, and SQLite's errors in the run's words.
+
+It hides the one library that knows the file: durability, transactions, and how an older file is brought up to date.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from . import schema
+from .errors import InputError, JuryboxError, RunLocked, StoppedEarly
+
+BUSY_SECONDS = 30.0
+CACHE_KIB = 32_768
+
+Row = tuple[Any, ...]
+
+
+class Database:
+    """The open file. Statements are executed where they are called; a transaction is a block."""
+
+    def __init__(self, path: Path, read_only: bool) -> None:
+        self._path = path
+        if read_only and not path.is_file():
+            raise InputError(f"{path}: there is no ledger here")
+        if not read_only:
+            try:
+                # Before SQLite makes it, so that the file and its -wal and -shm never have another mode.
+                path.touch(mode=0o600)
+            except OSError as error:
+                raise RunLocked(f"{path} cannot be written: {error.strerror}") from error
+        with self._errors():
+            self._sqlite = sqlite3.connect(
+                path.absolute().as_uri() + ("?mode=ro" if read_only else "?mode=rw"),
+                uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False,
+            )  # fmt: skip
+        try:
+            with self._errors():
+                self._require_present_version() if read_only else self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Closes the file."""
+        with self._errors():
+            self._sqlite.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commits at its end; an error takes everything back."""
+        with self._errors():
+            self._sqlite.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._sqlite.execute("COMMIT")
+            except BaseException:
+                # SQLite has rolled back by itself after some errors, such as a full disk.
+                if self._sqlite.in_transaction:
+                    self._sqlite.execute("ROLLBACK")
+                raise
+
+    def value(self, sql: str, *parameters: Any) -> Any:
+        """The first column of the first row, or None. Inside a transaction, as what changes something."""
+        row = self._sqlite.execute(sql, parameters).fetchone()
+        return None if row is None else row[0]
+
+    def rows(self, sql: str, *parameters: Any) -> list[Row]:
+        """All rows."""
+        with self._errors():
+            return self._sqlite.execute(sql, parameters).fetchall()
+
+    def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
+        """The rows, one after the other."""
+        with self._errors():
+            yield from self._sqlite.execute(sql, parameters)
+
+    def change(self, sql: str, *parameters: Any) -> int:
+        """Executes, and says how many rows that changed."""
+        return self._sqlite.execute(sql, parameters).rowcount
+
+    def change_many(self, sql: str, rows: Iterable[Row]) -> None:
+        """Executes once per row."""
+        self._sqlite.executemany(sql, rows)
+
+    def _prepare(self) -> None:
+        self.change(f"PRAGMA cache_size = -{CACHE_KIB}")
+        problem = self.value("PRAGMA quick_check(1)")
+        if problem != "ok":
+            raise JuryboxError(f"{self._path} is damaged: {problem}")
+        if self.value("PRAGMA journal_mode = WAL") != "wal":
+            raise RunLocked(
+                f"{self._path}: this file system cannot hold a ledger (SQLite has no write-ahead log on it)"
+            )
+        self.change("PRAGMA synchronous = FULL")
+        if self._version() < schema.VERSION:
+            with self.transaction():
+                for version in range(self._version(), schema.VERSION):
+                    for statement in schema.MIGRATIONS[version]:
+                        self.change(statement)
+                self.change(f"PRAGMA user_version = {schema.VERSION}")
+
+    def _require_present_version(self) -> None:
+        version = self._version()
+        if version == 0:
+            raise InputError(f"{self._path}: there is no ledger in this file yet")
+        if version < schema.VERSION:
+            raise InputError(f"{self._path} was written by an older jurybox: the run's own command converts it")
+
+    def _version(self) -> int:
+        version = int(self.value("PRAGMA user_version"))
+        if version > schema.VERSION:
+            raise InputError(
+                f"{self._path} was written by a newer jurybox"
+                f" (ledger version {version}, this one knows {schema.VERSION}): upgrade jurybox"
+            )
+        return version
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _told(self._path, error) from error
+
+
+def _told(path: Path, error: sqlite3.Error) -> JuryboxError:
+    """What an error of SQLite means for the run."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+        return StoppedEarly(f"{path} cannot grow ({error}): free some space and run the same command again")
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return RunLocked(f"{path} is held by another process")
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
+        return RunLocked(f"{path} cannot be opened: {error}")
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JuryboxError(f"{path} is damaged: {error}")
+    return JuryboxError(f"{path}: {error}")

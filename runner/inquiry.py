@@ -1,0 +1,179 @@
+"""Harmless requests that show what an endpoint is like: whether it answers, takes a judge's requests, enforces a form.
+
+Hides when one is needed and how what it shows is kept. They are attempts of the stage `probe`, without keys: they cost
+money and say nothing of a trial.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from . import policy, structured
+from .account import Account
+from .asked import Asked
+from .asking import about_nothing
+from .client import Client, EndpointError
+from .completion import Completion
+from .limiter import Stopped
+from .plan import Pair
+from .protocol import Attempt, Task
+from .structured import Found
+
+DOWN_PAUSE_S = 5.0
+ANSWERED_S = 5.0
+"""An endpoint that gave a good reply so lately answers."""
+HARMLESS = ({"role": "user", "content": "Answer yes."},)
+UNCLEAR_TRIES = 5
+"""Canaries of one way, where the reply was cut, empty or a failure of the server: it shows nothing of the form."""
+_SHOWS_NOTHING = ("length", "max_tokens", "content_filter")
+
+
+class NeedsAction(Exception):
+    """Only the user can go on from here; the provider's words."""
+
+
+class Inquiry:
+    """What one worker has found out. `note` takes the attempts."""
+
+    def __init__(self, worker: str, note: Callable[[Attempt], Awaitable[None]]) -> None:
+        self._worker = worker
+        self._note = note
+        self._worked: set[tuple[str, str]] = set()
+        """Judge and model of which some request was answered."""
+        self._random = random.Random()
+
+    def saw_success(self, asked: Asked, account: Account) -> None:
+        """A request was answered."""
+        account.saw_success()
+        self._worked.add((asked.task.judge, asked.task.model))
+
+    async def answers(self, asked: Asked, client: Client, account: Account) -> bool:
+        """Whether the endpoint works just now, so that what fails there fails for a reason of its own.
+
+        Where no trial has shown it lately, a harmless request does: one for all trials that want to know.
+        """
+        loop = asyncio.get_running_loop()
+        async with account.probing:
+            if loop.time() - account.succeeded_at < ANSWERED_S:
+                return True
+            if loop.time() < account.probe_at:
+                return False
+            try:
+                error = await self._harmless(asked, client, account)
+            except Stopped:
+                return False
+            if error is not None:
+                account.probe_at = loop.time() + DOWN_PAUSE_S
+            return error is None
+
+    async def is_sound(self, asked: Asked, client: Client, account: Account) -> bool:
+        """Whether this judge's requests can work there at all, so that a rejected one is at fault itself.
+
+        Not so where the endpoint rejects what all of them hold, such as a field of the body that it does not know.
+        """
+        pair = asked.task.judge, asked.task.model
+        async with account.probing:
+            if pair in self._worked:
+                return True
+            if account.action_needed:
+                return False
+            try:
+                error = await self._harmless(asked, client, account)
+            except Stopped:
+                return True
+            return error is None or error.kind is not policy.ErrorKind.BAD_REQUEST
+
+    async def mode(self, task: Task, pair: Pair, client: Client, account: Account) -> str:
+        """How structured output is enforced for this judge and model. Raises Stopped, and NeedsAction."""
+        found: dict[str, Found] = {}
+        for way in structured.ways(pair.structured, pair.constraint):
+            found[way], error = await self._shown(task, pair, way, client, account)
+            if found[way] is Found.ENFORCED:
+                break
+            if error is not None and pair.structured != structured.AUTO:
+                raise NeedsAction(
+                    f"{pair.model.name}: every request of {pair.judge.name} is rejected: {error.message}; "
+                    f"this model has structured: {way}, leave that to jurybox with structured: auto"
+                )
+        mode = structured.mode_of(found)
+        if pair.judge.structured == "require" and not structured.is_enforced(mode):
+            tried = ", ".join(f"{way} {result}" for way, result in found.items())
+            raise NeedsAction(
+                f"{pair.model.name}: the judge {pair.judge.name} requires structured output, and this endpoint "
+                f"enforces none of it ({tried}); nothing was judged"
+            )
+        return mode
+
+    async def _shown(
+        self, task: Task, pair: Pair, way: str, client: Client, account: Account
+    ) -> tuple[Found, EndpointError | None]:
+        asked = about_nothing(task, pair, pair.canary(way), self._worker)
+        unclear = throttles = 0
+        found, error = Found.IGNORED, None
+        while unclear < UNCLEAR_TRIES:
+            reply = await self._ask(asked, client, account, keep=structured.FIELDS)
+            if isinstance(reply, Completion):
+                found, error = structured.shown_by(way, pair.constraint, reply.text), None
+                if found is Found.ENFORCED or (reply.text and reply.finish_reason not in _SHOWS_NOTHING):
+                    return found, None
+                unclear += 1
+                continue
+            if reply.put_otherwise:
+                continue
+            decision = policy.decide(
+                reply.kind,
+                tries=unclear,
+                attempts_allowed=UNCLEAR_TRIES + 1,
+                throttles=throttles,
+                retry_after_s=reply.retry_after_s,
+                jitter=self._random.random(),
+            )
+            match decision:
+                case policy.Retry(delay_s, counts):
+                    await account.wait(delay_s)
+                    throttles += not counts
+                    # A server may break over what it does not know; one that breaks over everything shows nothing.
+                    if counts and await self.answers(asked, client, account):
+                        found, error = Found.REFUSED, reply
+                        unclear += 1
+                case policy.ActionNeeded():
+                    raise NeedsAction(f"{pair.model.name}: {reply.message}")
+                case _:
+                    return Found.REFUSED, reply
+        return found, error
+
+    async def _harmless(self, asked: Asked, client: Client, account: Account) -> EndpointError | None:
+        """Send a harmless request of this judge and model; what went wrong with it, or None."""
+        probe = about_nothing(asked.task, asked.pair, asked.pair.body(HARMLESS), self._worker)
+        while True:
+            reply = await self._ask(probe, client, account, keep=asked.pair.kept)
+            if isinstance(reply, Completion):
+                return None
+            if not reply.put_otherwise:
+                return reply
+
+    async def _ask(
+        self, probe: Asked, client: Client, account: Account, keep: tuple[str, ...]
+    ) -> Completion | EndpointError:
+        reply: Any
+        probe = replace(probe, request_id=uuid.uuid4().hex)
+        async with account.limiter.slot(probe.tokens, probe.usd) as slot:
+            sent_at = time.time()
+            try:
+                reply = await client.complete(probe.body, keep)
+            except EndpointError as error:
+                account.saw_error(error)
+                attempt, reply = probe.failed(1, sent_at, error), error
+            else:
+                slot.settle(reply.usage.cost_usd)
+                self.saw_success(probe, account)
+                attempt = probe.answered(1, sent_at, reply)
+        await self._note(attempt)
+        assert isinstance(reply, Completion | EndpointError)
+        return reply
