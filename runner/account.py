@@ -46,6 +46,7 @@ class Account:
         """A good reply came."""
         self.succeeded += 1
         self.answered += 1
+        self.limiter.open_up()
         self.failing = self.unreachable = 0
         self.succeeded_at = asyncio.get_running_loop().time()
 
@@ -54,6 +55,7 @@ class Account:
         self.last_error = f"{error.kind.value}: {error.message}"
         if error.status is not None:
             self.answered += 1
+            self.limiter.open_up()
             self.unreachable = 0
         if error.kind is ErrorKind.THROTTLED:
             self.throttled += 1

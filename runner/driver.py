@@ -198,7 +198,7 @@ class Driver:
                 judged=report.judged, waiting=report.waiting, left=report.left,
             )  # fmt: skip
             if report.broken is not None:
-                self.stop(ConfigError(report.broken))
+                self.stop(ActionNeeded(report.broken))
             if report.action_needed is not None and work.account not in self._outlook.closed:
                 self._outlook.needs_action(work.account, report.action_needed)
                 self._close(work.account)

@@ -44,9 +44,12 @@ class Slot:
 
 
 class Limiter:
-    """One account's limits in one worker. Lets nothing pass before its first lease. Belongs to one event loop."""
+    """One account's limits in one worker. Lets nothing pass before its first lease. Belongs to one event loop.
 
-    def __init__(self, account: str) -> None:
+    With `first`, no more than that many slots are given before `open_up`.
+    """
+
+    def __init__(self, account: str, first: int | None = None) -> None:
         self.account = account
         self.in_flight = 0
         """Slots held."""
@@ -61,6 +64,7 @@ class Limiter:
         self._paused_until = 0.0
         self._stopped = False
         # Waiters queue here, so that everything below has at most one caller waiting.
+        self._first = first
         self._turn = asyncio.Lock()
         self._head_usd: float | None = None
         self._change: asyncio.Future[None] | None = None
@@ -74,6 +78,12 @@ class Limiter:
     def wants_usd(self) -> float:
         """What the request at the head of the queue needs above the lease; 0 where it does not wait for money."""
         return 0.0 if self._head_usd is None else self._short_usd(self._head_usd)
+
+    def open_up(self) -> None:
+        """The endpoint is there: from now on the lease alone counts."""
+        if self._first is not None:
+            self._first = None
+            self._wake()
 
     def apply(self, lease: Lease) -> None:
         """Take a new share. A smaller one holds for what starts from now on; what is in flight ends undisturbed."""
@@ -124,7 +134,7 @@ class Limiter:
                 if self._stopped:
                     raise Stopped(self.account)
                 paused = self._paused_until > loop.time()
-                if paused or self.in_flight >= self._lease.in_flight or self._short_usd(usd) > 0:
+                if paused or self.in_flight >= self._places or self._short_usd(usd) > 0:
                     await self._changed(self._paused_until if paused else None)
                 elif due_tokens > 0:
                     due_tokens -= await self._tokens.take(due_tokens)
@@ -134,6 +144,10 @@ class Limiter:
                     return
         finally:
             self._head_usd = None
+
+    @property
+    def _places(self) -> int:
+        return self._lease.in_flight if self._first is None else min(self._first, self._lease.in_flight)
 
     def _short_usd(self, usd: float) -> float:
         if self._lease.usd is None:

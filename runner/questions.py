@@ -19,7 +19,7 @@ from .graded import Mean
 from .metrics import Binary, Result
 from .rates import Z95, Rate, wilson
 
-MOST = 1_000_000
+MOST = 500_000
 """Sums that are kept: one for each question × score × judge × model × system."""
 
 _CELL = ("judge", "model", "system", "score")

@@ -32,6 +32,8 @@ from .reformatting import Reformatter
 
 DOWN_TRIES = 3
 """Sends of one trial while its endpoint is down, before it makes room for others."""
+FIRST_REQUESTS = 10
+"""In flight to an endpoint that has given no reply of any kind yet: it may not be there at all."""
 CODE_ERRORS = 3
 """Replies that a judge's code may fail on before it deals with one."""
 
@@ -105,7 +107,7 @@ class Worker:
 
     def _account_named(self, name: str) -> Account:
         if name not in self._accounts:
-            self._accounts[name] = account = Account(Limiter(name))
+            self._accounts[name] = account = Account(Limiter(name, FIRST_REQUESTS))
             if self._stopping:
                 account.close()
         return self._accounts[name]

@@ -70,7 +70,7 @@ def _table(
     columns = [JUDGE, MODEL, SYSTEM, Column("label", name=True), Column("n")]
     for name in measures:
         columns += [Column(_HEADERS[name]), Column(f"{INTERVAL} {_short(name)}")]
-    columns += [Column(header, extra=True) for header, _ in extra]
+    columns += [Column(header) for header, _ in extra]
     rows = []
     for entry in entries:
         cells = [entry.judge or PEOPLE, entry.model or NONE, entry.system or "all", _label(entry), f"{entry.n:,}"]

@@ -53,12 +53,13 @@ def shortened(names: Collection[str], width: int) -> dict[str, str] | None:
     long = [name for name in names if cell_len(name) > width]
     before = _common(long)
     after = _common([name[before:][::-1] for name in long])
-    for way in (
-        lambda name: name,
-        lambda name: _CUT + name[before:],
-        lambda name: _CUT + name[before : len(name) - after] + _CUT,
+    bare = {name: name[before : len(name) - after] for name in long}
+    for kept in (
+        {name: name for name in long},
+        {name: _CUT + name[before:] for name in long},
+        {name: f"{_CUT}{bare[name]}{_CUT}" for name in long},
     ):
-        cut = {name: _middle(way(name), width) if cell_len(name) > width else name for name in names}
+        cut = {name: _middle(kept[name], width) if name in kept else name for name in names}
         if len(set(cut.values())) == len(cut):
             return cut
     return None

@@ -381,7 +381,7 @@ def test_code_that_deals_with_no_reply_stops_the_run_and_the_run_goes_on_after_i
     judge = jurybox.judge(DATA, Broken)
     told = "its code could deal with none of 3 replies; the last: ZeroDivisionError: in the judge's code"
     rows = items(range(50))
-    with pytest.raises(jurybox.InputError, match=told):
+    with pytest.raises(jurybox.ActionNeeded, match=told):
         jurybox.run(rows, judge=judge, model="m", base_url=url, limits={"in_flight": 4}, out="out")
     left = jurybox.load("out")
     assert left.report().done == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ragbench_rows import Row, prompt_of, reply_of, rows_of, scores_of
-from runs import Finished, ROOT, Workspace, judging, log_of
+from runs import ROOT, Finished, Workspace, judging, log_of
 
 from runner.simulate import Simulation, running
 

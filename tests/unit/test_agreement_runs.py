@@ -229,6 +229,57 @@ def test_annotators_with_scores_and_with_choices(tmp_path: Path) -> None:
     )
 
 
+def test_a_threshold_stands_at_the_label_that_it_cuts(tmp_path: Path) -> None:
+    rows = [item(n, yes=n % 6 > 2, g=n % 6, h=n % 5) for n in range(60)]
+    labels = {
+        "good": {"field": "yes", "of": "score"},
+        "grade": {"field": "g", "type": "ordinal", "of": "score", "threshold": 4},
+        "again": {"field": "h", "type": "ordinal", "of": "score", "threshold": 3},
+    }
+    report = run_of(tmp_path, rows, labels, lambda row: None, SCORE).report()
+    [_, *shown] = table(report, "Agreement with human labels")
+    assert [row[3] for row in shown] == ["good × grade ≥ 4", "good × again ≥ 3", "grade ≥ 4 × again ≥ 3"]
+    cuts = [(entry["threshold"], entry["second_threshold"]) for entry in to_json(report)["agreement"]]
+    assert cuts == [(None, 4), (None, 3), (4, 3)]
+    (tmp_path / "turned").mkdir()
+    turned = {"sc": labels["grade"], "a1": labels["good"]}
+    report = run_of(tmp_path / "turned", rows, turned, lambda row: None, SCORE).report()
+    assert [row[3] for row in table(report, "Agreement with human labels")[1:]] == ["sc ≥ 4 × a1"]
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        (lambda n: n % 2, "0–1"),
+        (lambda n: n % 5 / 4, "0–1"),
+        (lambda n: n % 11 * 10, "0–100"),
+        (lambda n: n % 6, None),
+        (lambda n: 4 + n % 2, None),
+        (lambda n: min(5, n % 6 + 1), None),
+    ],
+)
+def test_a_label_on_another_scale_is_pointed_out(tmp_path: Path, label: Any, said: str | None) -> None:
+    rows = [item(n, "AB"[n // 20 % 2], g=label(n)) for n in range(60)]
+    labels = {"human": {"field": "g", "type": "ordinal", "of": "score"}}
+    report = run_of(tmp_path, rows, labels, lambda row: verdict(score=row["row"] % 6), SCORE).report()
+    text = " ".join(to_markdown(report).split())
+    if said is None:
+        assert "its values lie in" not in text
+        assert to_json(report)["agreement"][0]["ranges"] is None
+        return
+    note = f"human: its values lie in {said}, the scale of score is 0–5: MAE, RMSE compare raw values; items.labels."
+    assert text.count(note) == 1
+    for entry in report.agreement:
+        assert entry.ranges is not None and entry.ranges.score == (0, 5)
+
+
+def test_a_threshold_on_two_scales_is_pointed_out(tmp_path: Path) -> None:
+    rows = [item(n, g=n % 2) for n in range(60)]
+    labels = {"human": {"field": "g", "type": "ordinal", "of": "score", "threshold": 1}}
+    report = run_of(tmp_path, rows, labels, lambda row: verdict(score=row["row"] % 6), SCORE).report()
+    assert "the scale of score is 0–5: the threshold cuts both alike; items" in " ".join(to_markdown(report).split())
+
+
 def test_a_graded_judge_against_yes_or_no_gives_auroc_and_no_accuracy(tmp_path: Path) -> None:
     rows = [item(n, ok=n % 6 + n % 2 > 3) for n in range(60)]
     number = [int(row["id"][1:]) % 6 for row in rows]

@@ -322,3 +322,26 @@ def test_the_cancelled_give_everything_back(limits: dict[str, Any]) -> None:
 async def hold(limiter: Limiter) -> None:
     async with limiter.slot(tokens=2.0, usd=1.0):
         await asyncio.sleep(1000)
+
+
+def test_an_endpoint_that_has_not_answered_yet_gets_a_few_requests_only() -> None:
+    async def test() -> None:
+        limiter = Limiter("a", first=2)
+        limiter.apply(Lease("a", 5))
+        release = asyncio.Event()
+
+        async def one() -> None:
+            async with limiter.slot():
+                await release.wait()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(9):
+                group.create_task(one())
+            await settled()
+            assert limiter.in_flight == 2
+            limiter.open_up()
+            await settled()
+            assert limiter.in_flight == 5
+            release.set()
+
+    run(test)

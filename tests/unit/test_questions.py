@@ -155,3 +155,21 @@ def test_small_frames_add_up_to_the_whole(tmp_path: Path) -> None:
         for _ in questions.watch(frames(run.staged, run.ledger, run.config, run.judges, size)):
             pass
         assert questions.apply(report.results) == list(report.results)
+
+
+def test_five_answers_to_each_of_301_questions(data: Path, tmp_path: Path) -> None:
+    path = data / "human_labels" / "nq301.jsonl"
+    items = {
+        "path": str(path),
+        "fields": {"question_id": "id", "reference": "gold_answers", "response": "model_answer"},
+        "labels": {"correct": {"field": "human"}},
+    }
+    run = judged_run(tmp_path, items, lambda row: scored(json.loads(row["labels"]).get("correct", False)))
+    assert run.staged.several == {"default": 301}
+    accuracy = score_of(run, system="default")["accuracy"]
+    sums: dict[str, list[bool]] = {}
+    for row in run.rows():
+        sums.setdefault(row["question_id"], []).append(row["scores"][0]["value"] == 1)
+    low, high = bootstrapped(np.array([sum(held) for held in sums.values()]), np.array([*map(len, sums.values())]))
+    assert (accuracy["low"], accuracy["high"]) == (pytest.approx(low, abs=0.005), pytest.approx(high, abs=0.005))
+    assert high - low > 1.3 * (rate(accuracy["hits"], accuracy["n"]).high - rate(accuracy["hits"], accuracy["n"]).low)  # type: ignore[operator]

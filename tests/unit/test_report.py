@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from judged_run import Run, jsonl, judged_run, scored, unscored
 from rich.cells import cell_len
 from rich.console import Console
 
 from runner.report import Report, to_json, to_markdown, to_terminal
+from runner.report.fitting import shortened
+from runner.report.tables import tables
 
 ITEMS = {
     "path": "items.jsonl",
@@ -251,6 +255,88 @@ def test_without_a_reference_no_question_is_called_one(tmp_path: Path) -> None:
     report = made(tmp_path, lambda row: scored(True)).report()
     for text in every_format(report):
         assert "reference questions" not in text
+
+
+def test_systems_that_share_no_question_are_not_said_to_lack_answers(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(True)).report()
+    [notice] = [notice for notice in report.notices if "question" in notice]
+    assert notice == (
+        "No question is shared by two systems: map items.fields.question_id to what their answers have in common."
+    )
+    assert [part["share"] for part in to_json(report)["items"]["coverage"]] == [None, None]
+    for text in every_format(report)[:2]:
+        assert "Coverage" not in text and "in no denominator" not in text
+
+
+def test_systems_that_share_a_question_are_said_to_lack_others(tmp_path: Path) -> None:
+    rows = [{"id": k, "system": "A"} for k in range(4)] + [{"id": 3, "system": "B"}, {"id": 9, "system": "B"}]
+    jsonl(tmp_path / "items.jsonl", [{"question": "q", "reference": "r", "response": "a", **row} for row in rows])
+    items = {"path": "items.jsonl", "fields": {"system": "system"}}
+    report = judged_run(tmp_path, items, lambda row: scored(True)).report()
+    assert [notice for notice in report.notices if "denominator" in notice] == [
+        "A answered 4 of 5 questions; the missing answers are in no denominator.",
+        "B answered 2 of 5 questions; the missing answers are in no denominator.",
+    ]
+    assert "Coverage of the questions" in terminal(report)
+
+
+def test_long_names_stay_apart_and_no_column_goes_unsaid(tmp_path: Path) -> None:
+    names = [
+        f"evals/old/cognee_{kind}_01042025/metrics_output_{n}.json" for kind in ("base", "optimized") for n in "12"
+    ]
+    rows = [
+        {"id": f"i{k}", "system": names[k % 4], "question": "q", "reference": "r", "response": "a", "g": k // 4 % 2}
+        for k in range(80)
+    ]
+    jsonl(tmp_path / "items.jsonl", rows)
+    labels = {"correct": {"field": "g"}, "another": {"field": "g", "of": "correct"}}
+    items = {"path": "items.jsonl", "fields": {"system": "system"}, "labels": labels}
+    report = judged_run(tmp_path, items, lambda row: scored(row["row"] * 7 % 11 > 4)).report()
+    for width in (80, 100):
+        text = terminal(report, width)
+        lines = [line.rstrip() for line in text.splitlines()]
+        assert max(map(cell_len, lines)) <= max(width, len(report.directory) + 10)
+        trials = lines[lines.index("Trials") + 3 :][:4]
+        assert len({line.split()[0] for line in trials}) == 4
+        for entry in report.agreement:
+            for name in ("accuracy", "kappa", "mcc", "balanced_accuracy") if entry.judge else ():
+                metric = entry.metrics[name]
+                assert f"{metric.low:.4f}–{metric.high:.4f}" in text, (width, name)
+        for table in tables(report):
+            shown = text.split(f"\n{table.title}")[1:]
+            for column in table.columns:
+                # The only judge and model are named above; tables that say nothing are not shown on a terminal.
+                named = column.header in ("judge", "model") or not shown
+                assert named or any(column.header in part for part in shown), (width, table.title, column.header)
+    assert "Agreement with human labels: classes and ranking (continued)" in text
+    narrow = " ".join(terminal(report, 66).split())
+    assert "left out for width: 95 % strict; --markdown, --json or a wider terminal show them" in narrow
+
+
+@pytest.mark.parametrize("width", [24, 40])
+def test_numbers_run_over_the_edge_rather_than_be_cut(tmp_path: Path, width: int) -> None:
+    report = made(tmp_path, lambda row: scored(number(row) % 3 == 0)).report()
+    text = terminal(report, width)
+    score = report.results[0].overall.scores["correct"]
+    assert f"{score.accuracy.value:.4f}" in text  # type: ignore[union-attr]
+    assert f"{score.accuracy.low:.4f}–{score.accuracy.high:.4f}" in text  # type: ignore[union-attr]
+
+
+@given(st.lists(st.text("ab/_x1", min_size=1, max_size=40), min_size=1, max_size=6, unique=True), st.integers(5, 40))
+def test_cut_names_fit_and_differ(names: list[str], width: int) -> None:
+    cut = shortened(names, width)
+    if cut is not None:
+        assert set(cut) == set(names)
+        assert len(set(cut.values())) == len(names)
+        assert all(cell_len(cut[name]) <= width for name in names)
+        assert all(cut[name] == name for name in names if len(name) <= width)
+
+
+def test_names_are_cut_where_they_agree() -> None:
+    paths = [f"evals/old/cognee_{kind}/metrics_output.json" for kind in ("base", "optimized")]
+    assert shortened(paths, 30) == {paths[0]: "…base/metrics_output.json", paths[1]: "…optimized/metrics_output.json"}
+    counted = [f"a-model-of-the-same-name-{n}" for n in (1, 2)]
+    assert shortened(counted, 12) == {counted[0]: "a-mode…ame-1", counted[1]: "a-mode…ame-2"}
 
 
 def test_what_was_spent_on_a_judge_that_is_gone_stays_in_the_cost(tmp_path: Path) -> None:

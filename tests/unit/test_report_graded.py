@@ -136,19 +136,44 @@ def test_marked_items_do_not_make_a_size_matter(tmp_path: Path) -> None:
 
     report = run_of(tmp_path, ending, "answer-correctness", n=100).report()
     [entry] = to_json(report)["batches"]
+    # Each trial stands in one row of the sizes, or in that of the marked.
     assert entry["marked"]["trials"] == 20
+    assert [(part["at"], part["trials"]) for part in entry["sizes"]] == [(10, 80)]
     assert entry["by_size"] is None
     assert not [notice for notice in report.notices if "beyond chance" in notice]
     said = lines(report)
-    assert "1 at a time 20 0.5000 0.2752–0.7248 100 0 (0.00%)" in said
-    assert "alone, for a block marker 20 0.5000 0.2752–0.7248 – –" in said
+    assert not [line for line in said if line.startswith("1 at a time")]
+    assert "alone, for a block marker 20 0.5000 0.2752–0.7248 100 0 (0.00%)" in said
     assert "block_marker 20 20.00% 20" in said
+
+
+def test_the_note_says_which_rows_are_compared_and_what_a_mean_is_of(tmp_path: Path) -> None:
+    def ending(row: Any) -> Any:
+        k = number(row)
+        if k == 0:
+            return {**batched(row, 0, size=1, place=1), **unscored("malformed", "empty")}
+        marked = ("block_marker",) if k == 1 else ()
+        size = 1 if k == 1 else 10 if k < 100 else 9 if k < 195 else 5
+        return batched(row, k // 10 % 2, size=size, notes=marked)
+
+    report = run_of(tmp_path, ending, "answer-correctness", n=200).report()
+    [entry] = report.batches
+    assert [(part.at, part.trials, part.score.n) for part in entry.sizes] == [
+        (1, 1, 0), (5, 5, 5), (9, 95, 95), (10, 98, 98)
+    ]  # fmt: skip
+    said = " ".join(lines(report))
+    assert "differences of means by size (9, 10 alone) p = " in said
+    assert "rows with 10 scores or more, without items asked alone for a block marker" in said
+    assert "mean: of those trials that have a score" in said
 
 
 def test_without_a_difference_nothing_is_said(tmp_path: Path) -> None:
     report = run_of(tmp_path, lambda row: batched(row, number(row) // 10 % 6), "answer-correctness", n=180).report()
     assert not [notice for notice in report.notices if "beyond chance" in notice]
-    assert "differences of means by place p = 1 (analysis of variance)" in every_format(report)[0]
+    said = " ".join(lines(report))
+    assert (
+        "differences of means by place p = 1 · compared, by analysis of variance: rows with 10 scores or more" in said
+    )
 
 
 def test_judges_of_one_item_have_no_table_of_batches(tmp_path: Path) -> None:

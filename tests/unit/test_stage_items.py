@@ -223,6 +223,17 @@ def test_expect_all_names_what_is_missing_for_each_system(tmp_path: Path) -> Non
     assert joined(tmp_path, answers[:2], fields=mapping, expect="all").rows == 2
 
 
+def test_questions_with_several_answers_are_counted(tmp_path: Path) -> None:
+    answers = [{"qid": number, "id": str(k), "hypothesis": f"a{k}"} for k, number in enumerate([1, 1, 1, 2])]
+    fields = {**MAPPING, "id": "id"}
+    found = joined(tmp_path, [*answers, answers[0]], fields=fields)
+    assert (found.coverage, found.several) == ({"default": (2, 2)}, {"default": 1})
+    assert joined(tmp_path, answers[2:], fields=fields).several == {}
+    lines(tmp_path / "b.jsonl", [{**row(k), "system": "ab"[k > 2], "asked": k % 2} for k in range(5)])
+    found = staged(tmp_path, path="b.jsonl", fields={"question_id": "asked", "system": "system"})
+    assert (found.coverage, found.several) == ({"a": (2, 2), "b": (2, 2)}, {"a": 1})
+
+
 def test_a_system_of_the_config_without_any_row_is_known(tmp_path: Path) -> None:
     lines(tmp_path / "empty.jsonl", [])
     systems = {"m": "a.jsonl", "none": "empty.jsonl"}
