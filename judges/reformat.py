@@ -18,6 +18,7 @@ from .constraint import Constraint, constraint_of
 from .outcome import Malformed, Outcome, Reason, Reply
 from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads
 from .reading.clean import after_reasoning
+from .reading.scale import WORDS
 
 ASKS = "Copy the verdict out of this text. If it has none, answer NONE."
 NONE = "NONE"
@@ -30,6 +31,18 @@ FOR = frozenset({Reason.NO_VERDICT, Reason.FIELD_MISSING, Reason.OTHER_VALUE})
 _SCALARS = {"boolean", "integer", "number", "string"}
 _BOOLEANS = {True: ("true", "yes"), False: ("false", "no")}
 _NEGATION = re.compile(r"\b(?:not|never|cannot|neither|nor|no longer|hardly|instead)\b|n['’]t\b", re.I)
+_REFUSAL = re.compile(
+    r"\b(?:refus\w*|declin\w*|reject\w*|unable|far from|anything but|opposite|mistake\w*"
+    r"|no (?:way|reason|basis|grounds|case)"
+    r"|(?:wrong|error|incorrect|unfair|inappropriate) (?:to|if)"
+    r"|(?:claim|say|state|assert)s|claimed|stated|asserted)\b",
+    re.I,
+)
+"""Says that a verdict would be none, or that it is somebody else's."""
+_FAULT = re.compile(r"\b(?:fail\w*|wrong\w*|incorrect\w*)\b", re.I)
+"""Speaks against what is judged, or against the verdict: which of the two cannot be told."""
+_BORDER = re.compile(r",\s+(?:so|therefore|hence|thus)\b", re.I)
+_REASON = re.compile(r"[,:—]|\b(?:because|since|as|for|and|although|though)\b", re.I)
 _CONDITION = re.compile(r"\b(?:if|whether|unless|otherwise|either|example|e\.g|supposed|instructed)\b|\?", re.I)
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n")
 _NUMBER = re.compile(r"(?<![\w.])-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,6})?(?![\w%])(?!\.[0-9])")
@@ -40,6 +53,13 @@ _PAIR = re.compile(
 )
 """A fraction, or a scale from end to end."""
 _OTHER_SCALE = "\0"
+_WORD_NUMBER = re.compile(
+    # One that counts nothing is passed over: `one by one`, `this one`, `one of`.
+    rf"\b(?:{'|'.join(word for word in WORDS if word != 'one')}"
+    r"|(?<!\bby )(?<!\bthe )(?<!\bthis )(?<!\bthat )(?<!\bwhich )one(?! (?:by one|another|of)\b))\b",
+    re.I,
+)
+_LIST_NUMBER = re.compile(r"^\s{0,8}[0-9]{1,2}[.)](?=\s)", re.M)
 
 
 @dataclass(frozen=True)
@@ -101,38 +121,44 @@ class Reformat:
         """Whether the numbers of the text that could be scores are these, in order."""
         assert isinstance(self.reads, ScoresReads)
         low, high = self.reads.low, self.reads.high
-
-        def without_ends(pair: re.Match[str]) -> str:
-            first, middle, second = float(pair[1]), pair[2].strip().lower(), float(pair[3])
-            if middle.startswith(("/", "out")):
-                return pair[1] if second == high else _OTHER_SCALE
-            return " " if (first, second) == (low, high) else pair[0]
-
-        text = _PAIR.sub(without_ends, text)
-        if _OTHER_SCALE in text:
-            return False
-        found = [match for match in _NUMBER.finditer(text) if low <= float(match[0]) <= high]
-        return [float(match[0]) for match in found] == [float(value) for value in values] and not any(
-            _doubtful(text, match, _NEGATION, _CONDITION) for match in found
-        )
+        wanted = [float(value) for value in values]
+        # Numbers in words count as what they are, but none of them is a literal.
+        for form in (text, _in_digits(text)):
+            form = _without_scale(form, low, high)
+            found = [match for match in _NUMBER.finditer(form) if low <= float(match[0]) <= high]
+            if _OTHER_SCALE in form or [float(match[0]) for match in found] != wanted:
+                return False
+            if any(re.match(r"\.\w", form[match.end() :]) for match in found):
+                return False
+            if any(_doubtful(form, match, _NEGATION, _REFUSAL, _CONDITION) for match in found):
+                return False
+        return True
 
     def _stands(self, name: str, value: Any, text: str) -> bool:
         """Whether an object's field has this value in the text: behind its name, or, of the only field, anywhere."""
         assert isinstance(self.reads, ObjectReads)
         schema = self.reads.json_schema["properties"][name]
         own, others = _named(schema, value)
-        label = re.sub(r"[_\W]+", r"[_\\W]{0,3}", name)
-        behind = (
-            rf"(?<![\w]){label}[\"'*_`)\]]{{0,4}}\s{{0,3}}(?:[:=]|is|as|at|to be|being|was)\s{{0,3}}[\"'*_`(\[]{{0,4}}"
-        )
+        behind = _behind(name)
         said = list(re.finditer(rf"{behind}({_any(own)})", text, re.I))
         if others and re.search(rf"{behind}(?:{_any(others)})", text, re.I):
             return False
-        if schema["type"] in ("integer", "number") and len(said) != len(re.findall(rf"{behind}-?[0-9]", text, re.I)):
+        if schema["type"] in ("integer", "number") and (
+            len(said) != len(re.findall(rf"{behind}-?[0-9]", text, re.I)) or self._has_another(schema, text)
+        ):
             return False
         if said:
-            return not any(_doubtful(text, match, _CONDITION) for match in said)
+            return not any(_doubtful(text, match, _CONDITION) or _denied(text, match) for match in said)
         return len(self.reads.verdict) == 1 and bool(others) and _only(own, others, text)
+
+    def _has_another(self, schema: Mapping[str, Any], text: str) -> bool:
+        """Whether the text holds a number behind no field's name that could be this field's value."""
+        assert isinstance(self.reads, ObjectReads)
+        low, high = float(schema.get("minimum", "-inf")), float(schema.get("maximum", "inf"))
+        text = _without_scale(_in_digits(_LIST_NUMBER.sub(" ", text)), low, high)
+        for name in self.reads.verdict:
+            text = re.sub(rf"{_behind(name)}-?[0-9]{{1,9}}(?:\.[0-9]{{1,6}})?", " ", text, flags=re.I)
+        return _OTHER_SCALE in text or any(low <= float(found[0]) <= high for found in _NUMBER.finditer(text))
 
     @cached_property
     def _strict(self) -> AnyReads:
@@ -184,6 +210,28 @@ def _verdict_alone(reads: ObjectReads) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
+def _behind(name: str) -> str:
+    """A pattern of what stands before the value of a field."""
+    label = re.sub(r"[_\W]+", r"[_\\W]{0,3}", name)
+    return rf"(?<![\w]){label}[\"'*_`)\]]{{0,4}}\s{{0,3}}(?:[:=]|is|as|at|to be|being|was)\s{{0,3}}[\"'*_`(\[]{{0,4}}"
+
+
+def _in_digits(text: str) -> str:
+    return _WORD_NUMBER.sub(lambda word: str(WORDS.index(word[0].lower())), text)
+
+
+def _without_scale(text: str, low: float, high: float) -> str:
+    """The text without the ends of the scale, and with a sign in it where it names another one."""
+
+    def without_ends(pair: re.Match[str]) -> str:
+        first, middle, second = float(pair[1]), pair[2].strip().lower(), float(pair[3])
+        if middle.startswith(("/", "out")):
+            return pair[1] if second == high else _OTHER_SCALE
+        return " " if (first, second) == (low, high) else pair[0]
+
+    return _PAIR.sub(without_ends, text)
+
+
 def _named(schema: Mapping[str, Any], value: Any) -> tuple[list[str], list[str]]:
     if schema["type"] == "boolean":
         return list(_BOOLEANS[value]), list(_BOOLEANS[not value])
@@ -207,18 +255,30 @@ def _only(own: list[str], others: list[str], text: str) -> bool:
         return False
     if re.search(_any(others), text, re.I):
         return False
-    return not any(_doubtful(text, match, _NEGATION, _CONDITION) for match in said)
+    return not any(_doubtful(text, match, _NEGATION, _REFUSAL, _FAULT, _CONDITION) for match in said)
+
+
+def _denied(text: str, match: re.Match[str]) -> bool:
+    """Whether the clause of a field's name and value denies them; what is given as their reason may deny anything."""
+    before, after = _around(text, match)
+    clause = _BORDER.split(before)[-1] + " " + _REASON.split(after)[0]
+    return any(sign.search(clause) for sign in (_NEGATION, _REFUSAL)) or bool(_FAULT.search(_REASON.split(after)[0]))
 
 
 def _doubtful(text: str, match: re.Match[str], *signs: re.Pattern[str]) -> bool:
     """Whether the sentence around a literal denies it, asks for it or makes it conditional."""
+    around = " ".join(_around(text, match))
+    return any(sign.search(around) for sign in signs)
+
+
+def _around(text: str, match: re.Match[str]) -> tuple[str, str]:
+    """What stands before and behind a literal in its sentence."""
     start = end = 0
     for end_of_sentence in (*(mark.start() + 1 for mark in _SENTENCE.finditer(text)), len(text)):
         start, end = end, end_of_sentence
         if match.start() < end:
             break
-    around = text[start : match.start()] + " " + text[match.end() : end]
-    return any(sign.search(around) for sign in signs)
+    return text[start : match.start()], text[match.end() : end]
 
 
 def _nullable(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -80,12 +80,14 @@ class Asked:
         histories = (replace(h, attempts=h.attempts + 1, usage=h.usage + share) for h in self.histories)
         return replace(self, histories=tuple(histories))
 
-    def without_copy(self, failed: bool) -> Asked:
-        """The same after the reformat model gave none; `failed`: although it was asked."""
-        if not failed:
-            return self
-        histories = (replace(h, attempts=h.attempts + 1, reformat_failed=h.reformat_failed + 1) for h in self.histories)
-        return replace(self, histories=tuple(histories))
+    def without_copy(self, skipped: str | None = None) -> Asked:
+        """The same after the reformat model gave none; `skipped`: why it was not asked at all."""
+        histories = (
+            replace(h, attempts=h.attempts + (skipped is None), reformat_failed=h.reformat_failed + 1)
+            for h in self.histories
+        )
+        notes = () if skipped is None else (f"reformat_skipped:{skipped}",)
+        return replace(self, histories=tuple(histories), notes=self.notes + notes)
 
     def outcomes(self, completion: Completion) -> list[Outcome]:
         """What the completion says of each trial."""
@@ -152,6 +154,10 @@ class Asked:
     def again(self, step: Again) -> tuple[Waiting, ...]:
         """The notes that its trials are to go out again, by a step of the ladder."""
         return self._waiting(step.why, [step.after(history) for history in self.histories])
+
+    def anew(self) -> tuple[Waiting, ...]:
+        """The notes that its trials wait to be asked the same again: what their reply comes to was never found out."""
+        return self._waiting("malformed", self.histories)
 
     def parked(self, last_try: bool) -> tuple[Waiting, ...]:
         """The notes that its trials are put off to the end of the run; `last_try`: they are tried once more there."""

@@ -89,7 +89,8 @@ def _stage(history: History) -> str:
         return f"refused:{history.refused}"
     if history.depth:
         return f"bisect:{history.depth}"
-    if history.retry and not history.parked:
+    if history.retry:
+        # Also when put off: its trial had its first reply before.
         return f"retry:{history.retry}"
     return "last" if history.parked else "first"
 

@@ -25,10 +25,9 @@ COLUMNS = ["row", "id", "question_id", "system", "group", "fields"]
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A shard to be judged. `untouched`: nothing of it can be in the ledger yet."""
+    """A shard to be judged, as far as nothing of it is in the ledger yet."""
 
     shard: Shard
-    untouched: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,6 @@ class Assembler:
         self._staged = staged
         self._aggregator = aggregator
         self._out: dict[int, tuple[str, frozenset[tuple[int, int]]]] = {}
-        self._begun: set[int] = set()
         self._reading = asyncio.Lock()
 
     def handed(self, model: str) -> int:
@@ -90,12 +88,9 @@ class Assembler:
 
     async def _fresh(self, work_id: int, fresh: Fresh) -> Task | None:
         shard = fresh.shard
-        skip: set[int] = set()
-        if not fresh.untouched or shard.id in self._begun:
-            # In this order: a trial that is judged in between is found in one of the two.
-            skip = await self._aggregator.pending_positions(shard.id)
-            skip |= await self._aggregator.done_positions(shard.id)
-        self._begun.add(shard.id)
+        # In this order: a trial that is judged in between is found in one of the two.
+        skip = await self._aggregator.pending_positions(shard.id)
+        skip |= await self._aggregator.done_positions(shard.id)
         histories = {p: History() for p in range(shard.rows) if p not in skip}
         return await self._made(work_id, {shard.id: histories})
 

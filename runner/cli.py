@@ -7,7 +7,6 @@ only bugs show a traceback.
 from __future__ import annotations
 
 import signal
-import sys
 from typing import NoReturn
 
 import typer
@@ -55,9 +54,8 @@ def main() -> None:
         _fail(Interrupted("interrupted; run the same command to go on"))
     except JuryboxError as error:
         _fail(error)
-    except BrokenPipeError:
-        # The reader of our output has had enough (`jurybox report | head`).
-        sys.stderr.close()
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output has had enough (`jurybox report | head`); Typer's way with that is `sys.exit(1)`.
         raise SystemExit(0) from None
     except Exception as error:
         show = getattr(error, "show", None)

@@ -24,6 +24,12 @@ _SAYS = re.compile(
     re.I,
 )
 """Words that say of a parameter that it is not taken; a complaint about its value alone is none."""
+_OF_MESSAGES = re.compile(r"\bmessages(?:\[|\.\w|:|['\"`]?\]?,? ?\d)|\b(?:in|of) (?:the )?messages\b", re.I)
+"""What is wrong is in the messages, whatever else is named."""
+_CLAUSE = re.compile(r"[.;](?:\s|$)|\n")
+_PLAIN = {"temperature", "seed", "stop"}
+"""Parameters whose names are words of any sentence too."""
+_KIND = r"(?:param(?:eter)?|argument|field|option|property|key|input)s?"
 _OTHER_NAMES = {"response_format": r"json[ _]?(?:output|schema|object|mode)|response[ _]format|structured[ _]outputs?"}
 
 
@@ -65,7 +71,8 @@ class Dialect:
 
 def _named(sent: Mapping[str, Any], message: str, param: str | None, codes: Collection[str]) -> str | None:
     """The parameter of the body that is said not to be taken."""
-    if _CODES.isdisjoint(codes) and not _SAYS.search(message):
+    has_code = not _CODES.isdisjoint(codes)
+    if not has_code and not _SAYS.search(message):
         return None
     own = [name for name in (*RENAMED, *OPTIONAL) if name in sent]
     given = re.split(r"[.\[]", param.removeprefix("body."))[0] if param else None
@@ -73,7 +80,33 @@ def _named(sent: Mapping[str, Any], message: str, param: str | None, codes: Coll
         return given
     if given in sent:
         return None  # another one, which no request can go without
-    first = re.search(rf"(?<![\w-])({'|'.join(own)})(?![\w-])", message, re.I) if own else None
-    if first is not None:
-        return first[1].lower()
-    return next((name for name in own if name in _OTHER_NAMES and re.search(_OTHER_NAMES[name], message, re.I)), None)
+    if _OF_MESSAGES.search(message) or not own:
+        return None
+    for clause in [message] if has_code else filter(_SAYS.search, _CLAUSE.split(message)):
+        for found in re.finditer(rf"(?<![\w-])({'|'.join(own)})(?![\w-])", clause, re.I):
+            name = found[1].lower()
+            if has_code or name not in _PLAIN or _is_a_name(clause, found):
+                return name
+        for name in own:
+            if name in _OTHER_NAMES and re.search(_OTHER_NAMES[name], clause, re.I):
+                return name
+    return None
+
+
+def _is_a_name(clause: str, found: re.Match[str]) -> bool:
+    """Whether a word stands for a parameter: quoted, beside the word for one, or in a list of what is not taken."""
+    before, after = clause[: found.start()], clause[found.end() :]
+    if before[-1:] in ("'", '"', "`", "‘", "“") and after[:1] in ("'", '"', "`", "’", "”"):
+        return True
+    if re.search(rf"\b{_KIND}\s*$", before, re.I) or re.match(rf"\s*{_KIND}\b", after, re.I):
+        return True
+    if re.match(r"\s*:", after) and re.search(r"(?:^|->|\.)\s*$", before):
+        return True
+    # `does not support seed` is about a parameter, `does not support seed data` about something else.
+    if re.search(rf"(?:{_SAYS.pattern})\W*$", before, re.I) and re.match(r"\s*(?:$|[,.:)]|(?:with|for|on)\b)", after):
+        return True
+    if re.match(rf"\s+(?:is|are)\s+(?:\w+\s+)?(?:{_SAYS.pattern})", after, re.I):
+        return True
+    # `Unrecognized arguments supplied: top_p, seed`
+    listed = re.search(r":((?:\s*[\w.]+\s*,)*)\s*$", before)
+    return listed is not None and re.match(r"\s*(?:,\s*[\w.]+\s*)*\W*$", after) is not None

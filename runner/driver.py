@@ -89,7 +89,7 @@ class Driver:
         """Work that waits until it is known how structured output is enforced."""
         for shard in (shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials):
             pair = (shard.judge, shard.model)
-            fresh = Fresh(shard, untouched=done.get(shard.id, 0) == 0)
+            fresh = Fresh(shard)
             work = self._work(shard.model, requests_of(shard.trials, pairs[pair].batch), fresh)
             self._unsettled[pair].append(work) if self._is_unsettled(pair) else self._dispatch.add([work])
 

@@ -187,16 +187,22 @@ class Ledger:
         )
 
     def attempt_rows(self, after_id: int, limit: int, before: int = schema.ALL_SHARDS) -> tuple[list[str], list[Row]]:
-        """Column names and the next attempts by id; `keys` are 16 bytes each, one after the other."""
+        """Column names and the next attempts by id; `keys` are 16 bytes each, one after the other.
+
+        With `before` those for trials that the plan has in the shards below it.
+        """
         return list(schema.ATTEMPT_COLUMNS), self._db.rows(schema.ATTEMPT_ROWS, after_id, before, limit)
 
     def calls(self, before: int = schema.ALL_SHARDS) -> list[Row]:
         """Requests as made, counted by all that tells how they went (see `readings.Call`).
 
-        Without those for trials of the shards from `before` on.
+        With `before` those for trials that the plan has in the shards below it.
         """
         return self._db.rows(schema.CALLS, before)
 
     def unread(self, beginning: int, end: int, before: int = schema.ALL_SHARDS) -> Iterator[Row]:
-        """Replies that were no verdict: judge, model, reading, so many first and last characters (see `unreadable`)."""
+        """Replies that were no verdict: judge, model, reading, so many first and last characters (see `unreadable`).
+
+        With `before` those for trials that the plan has in the shards below it.
+        """
         return self._db.stream(schema.UNREAD, beginning, end, before)

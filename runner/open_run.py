@@ -49,9 +49,12 @@ class Status:
     name: str
     directory: str
     trials: int
+    """Those of the items; control items are counted apart, but for `judge_models`, which holds both."""
     done: int
+    controls: int
+    controls_done: int
     again: int
-    """Of these: trials that are being judged again; their judgments stand until that is done."""
+    """Of all these: trials that are being judged again; their judgments stand until that is done."""
     waiting: int
     revision: int
     cost_usd: float
@@ -59,24 +62,31 @@ class Status:
 
     @property
     def complete(self) -> bool:
-        """Every trial has a judgment."""
-        return self.done == self.trials
+        """Every trial has a judgment, those of control items too."""
+        return (self.done, self.controls_done) == (self.trials, self.controls)
 
     def document(self) -> dict[str, Any]:
         """As JSON-able data."""
         pairs = [
             {"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()
         ]
-        names = ("name", "directory", "trials", "done", "again", "waiting", "revision", "cost_usd")
+        names = (
+            *("name", "directory", "trials", "done", "controls", "controls_done", "again", "waiting"),
+            *("revision", "cost_usd"),
+        )
         head = {name: getattr(self, name) for name in names}
         return {**head, "complete": self.complete, "judge_models": pairs}
 
     def text(self) -> str:
         """As a person reads it."""
-        word = "complete" if self.complete else f"INCOMPLETE {100 * self.done // self.trials} %"
+        share = 100 * (self.done + self.controls_done) // max(1, self.trials + self.controls)
+        word = "complete" if self.complete else f"INCOMPLETE {share} %"
         lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged, ${self.cost_usd:,.4f} spent"]
         if self.revision > 1:
             lines[0] += f", revision {self.revision}"
+        if self.controls:
+            judged = f"{self.controls_done:,} of {self.controls:,} trials of control items judged"
+            lines.append(f"  and {judged}; they are counted in the lines that follow")
         if self.again:
             lines.append(f"  {self.again:,} of these are being judged again; until that ends their judgments stand")
         for (judge, model), tally in sorted(self.tallies.items()):
@@ -92,11 +102,17 @@ def status_of(directory: Path) -> Status:
     manifest = run.manifest()
     with Ledger(run.ledger, read_only=True) as ledger:
         tallies = ledger.tallies()
+        rows = ledger.shards()
+        staged = load_staged(run.items) if run.items.is_dir() else None
+        controls = [row for row in rows if staged is not None and staged.is_control(row.shard.first_row)]
+        controls_done = sum(row.done for row in controls)
         return Status(
             name=manifest["name"] if manifest else directory.name,
             directory=str(directory),
-            trials=sum(tally.trials for tally in tallies.values()),
-            done=sum(row.done for row in ledger.shards()),
+            trials=sum(row.shard.trials for row in rows) - sum(row.shard.trials for row in controls),
+            done=sum(row.done for row in rows) - controls_done,
+            controls=sum(row.shard.trials for row in controls),
+            controls_done=controls_done,
             again=sum(ledger.revisions.waiting_again().values()) + ledger.revisions.renewed(),
             waiting=sum(tally.waiting + tally.parked for tally in tallies.values()),
             cost_usd=sum(spend.usage.cost_usd for spend in ledger.spend().values()),

@@ -45,6 +45,8 @@ class Call(NamedTuple):
     reading: str | None
     parser_version: str | None
     cut: int
+    late: int
+    """Whether the trial had its judgment by another request when these were recorded."""
     n: int
     input_tokens: float
     cached_tokens: float
@@ -144,10 +146,13 @@ def kind_of(stage: str) -> str:
 
 
 def first_replies(calls: Iterable[Call]) -> list[FirstReplies]:
-    """By judge, model and version of the reader. Replies that were never read by one that kept note are left out."""
+    """By judge, model and version of the reader. Replies never read by one that kept note are left out.
+
+    So are those that came when the trial had its judgment: each trial has one first reply.
+    """
     found: dict[tuple[str, str, str], list[Call]] = {}
     for call in calls:
-        if call.step in FIRST and call.state == "ok" and call.reading is not None:
+        if call.step in FIRST and call.state == "ok" and call.reading is not None and not call.late:
             found.setdefault((call.judge, call.model, call.parser_version or ""), []).append(call)
     return [_first(*key, entries) for key, entries in sorted(found.items())]
 

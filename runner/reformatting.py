@@ -1,7 +1,8 @@
 """The reformat stage of the ladder: another model copies the verdict out of a reply that could not be read.
 
 Hides the calls of that model. None of its failures is a trial's: without a copy the trial goes on to the ladder's next
-step, and where the endpoint is away or rejects everything the stage is left out, for a while or for good.
+step, and where the endpoint is away or rejects everything the stage is left out, for a while or for good. Only a stop
+leaves a reply open: its trials are asked again in the next session.
 """
 
 from __future__ import annotations
@@ -66,30 +67,46 @@ class Reformatter:
         """What a reply comes to that was read as `outcomes`: these, or what was copied out of it.
 
         `attempt` brought the reply; it is noted where others follow. Returned is the one that is left to record.
+        Raises Stopped, with `attempt` noted, where the run stops before a copy was made.
         """
         model, judge = self._model(asked), asked.pair.judge
-        if model is None or judge.code or isinstance(outcomes[0], Scored) or self._is_away(model):
+        if model is None or judge.code or isinstance(outcomes[0], Scored):
             return asked, outcomes, attempt
         reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
         how, text = reformat_of(judge.reads, len(asked.trials)), text_to_copy_from(outcomes[0], reply)
         if how is None or text is None:
             return asked, outcomes, attempt
+        if self._is_away(model):
+            return asked.without_copy(skipped="away"), outcomes, attempt
         await self._note(attempt)
-        copied, last = await self._copied(asked, model, how, text)
+        try:
+            copied, last = await self._copied(asked, model, how, text)
+        except TimeoutError:
+            log.info("reformat_skipped", model=model.name, why="no place in time")
+            return asked.without_copy(skipped="no_place"), outcomes, None
+        except Stopped:
+            if self._account(asked.pair.model.account_name).limiter.stopped:
+                raise
+            # Its account alone is closed: judged afresh, the trial would come to this again.
+            return asked.without_copy(skipped="closed"), outcomes, None
         if copied is None:
-            return asked.without_copy(last is not None), outcomes, last
+            return asked.without_copy(), outcomes, last
         asked = asked.with_copy(copied)
         verdict = how.accepted(copied.text, text)
         if verdict is None:
             return asked, outcomes, last
-        scored = Scored(verdict, Provenance(STAGE, (f"{STAGE}:{model.name}", f"prompt:{how.digest}")))
+        put = tuple(f"{STAGE}_{note}" for note in copied.notes)
+        scored = Scored(verdict, Provenance(STAGE, (f"{STAGE}:{model.name}", f"prompt:{how.digest}", *put)))
         assert last is not None
         return asked, judge.outcomes(scored, asked.items), replace(last, reading=STAGE)
 
     async def _copied(
         self, asked: Asked, model: Model, how: Reformat, text: str
     ) -> tuple[Completion | None, Attempt | None]:
-        """The reply to the request for a copy, and the last attempt at it, which is not noted yet."""
+        """The reply to the request for a copy, and the last attempt at it, which is not noted yet.
+
+        Raises Stopped, and TimeoutError where no place came free; then all attempts are noted.
+        """
         account, client = self._account(model.account_name), self._client(model)
         copying, last, sends = self._request(asked, model, how, text), None, 0
         while sends < SENDS:
@@ -104,11 +121,6 @@ class Reformatter:
                     sent_at, sent_s = time.time(), asyncio.get_running_loop().time()
                     completion = await client.complete(copying.body)
                     slot.settle(completion.usage.cost_usd)
-            except Stopped:
-                return None, None
-            except TimeoutError:
-                log.info("reformat_skipped", model=model.name, why="no place in time")
-                return None, None
             except EndpointError as error:
                 account.saw_error(error)
                 last = copying.failed(sends, sent_at, error)

@@ -241,7 +241,7 @@ class _Shard:
         past = history_of(history)
         row = {
             "shard": self._shard.id, "position": position, "key": key, "template": self._items[position][1],
-            "parser_version": PARSER_VERSION, "structured": self._pair.structured, "attempts": past.attempts,
+            "parser_version": PARSER_VERSION, "structured": self._pair.mode, "attempts": past.attempts,
             **dict(zip(("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd"),
                        usage_row(past.usage), strict=True)),
             "official": self._judge.official(read[0].attempt["answer_text"]), "judged_at": time.time(),

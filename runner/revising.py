@@ -41,8 +41,14 @@ class Revising:
         return changes
 
     def settle(self, ledger: Ledger, staged: Callable[[], Staged | None]) -> None:
-        """Let the outcomes that a retry has brought so far replace the judgments. `staged`: to name the examples."""
+        """Let the outcomes that a retry has brought so far replace the judgments. `staged`: to name the examples.
+
+        The manifest tells of all revisions afterwards, also of one that a process made and died before it said so.
+        """
         self._add(ledger.revisions.settle(_names(ledger, staged), PARSER_VERSION), ledger)
+        manifest = self._run.manifest()
+        if manifest is not None and manifest.get("revisions", []) != (told := listed(ledger)):
+            self._run.write_manifest(manifest | {"revisions": told})
 
     def _add(self, revision: Revision | None, ledger: Ledger) -> None:
         if revision is not None:

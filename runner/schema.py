@@ -165,20 +165,42 @@ JUDGMENT_ROWS = (
 )
 _CUT = "lower(coalesce(finish_reason, '')) IN ('length', 'max_tokens', 'model_length')"
 ALL_SHARDS = 2**62
-_OF_SHARDS = "keys NOT IN (SELECT key FROM judgments WHERE shard >= ?)"
-"""Requests, but for those that asked about one trial of the shards from an id on."""
+
+
+def _of_plan(before: str) -> str:
+    """Requests about trials of the plan's shards below an id; with ALL_SHARDS all that were ever made.
+
+    Those shards are the run's own, the others those of control items, which are asked one by one. What does not belong
+    is told, since that is little: controls that are judged or wait, and requests all of whose trials were retired, be
+    it as controls or as items that are gone. So the many that belong are in no set that would have to be made first,
+    and requests about several trials are taken apart only where the first was retired. Of a trial that waited without
+    a judgment when a plan dropped it the ledger keeps the requests alone: those are not told from the plan's.
+    """
+    return f"""
+        keys NOT IN (
+            SELECT key FROM judgments WHERE shard >= {before} UNION ALL SELECT key FROM pending WHERE shard >= {before}
+        ) AND ({before} = {ALL_SHARDS} OR coalesce(substr(keys, 1, 16), '') NOT IN (SELECT key FROM retired) OR EXISTS (
+            WITH RECURSIVE place(at) AS (SELECT 17 UNION ALL SELECT at + 16 FROM place WHERE at < length(keys))
+            SELECT 1 FROM place WHERE at < length(keys) AND substr(keys, at, 16) NOT IN (SELECT key FROM retired)
+        ))
+    """
+
+
 CALLS = (
-    f"SELECT judge, model, stage, state, reading, parser_version, {_CUT}, count(*),"
+    f"SELECT judge, model, stage, state, reading, parser_version, {_CUT}, late_duplicate, count(*),"
     f" {', '.join(f'sum({name})' for name in USAGE_COLUMNS)}"
-    f" FROM attempts WHERE {_OF_SHARDS} GROUP BY 1, 2, 3, 4, 5, 6, 7"
+    f" FROM attempts WHERE {_of_plan('?1')} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"
 )
 """Requests as made, and what they took, by everything that tells how they went."""
 UNREAD = (
-    "SELECT judge, model, reading, substr(answer_text, 1, ?), substr(answer_text, -?) FROM attempts"
-    f" WHERE reading >= 'malformed:' AND reading < 'malformed;' AND stage <> 'reformat' AND {_OF_SHARDS} ORDER BY id"
+    "SELECT judge, model, reading, substr(answer_text, 1, ?1), substr(answer_text, -?2) FROM attempts"
+    f" WHERE reading >= 'malformed:' AND reading < 'malformed;' AND stage <> 'reformat'"
+    f" AND {_of_plan('?3')} ORDER BY id"
 )
 """Replies that were no verdict: how they begin and end."""
-ATTEMPT_ROWS = f"SELECT {', '.join(ATTEMPT_COLUMNS)} FROM attempts WHERE id > ? AND {_OF_SHARDS} ORDER BY id LIMIT ?"
+ATTEMPT_ROWS = (
+    f"SELECT {', '.join(ATTEMPT_COLUMNS)} FROM attempts WHERE id > ?1 AND {_of_plan('?2')} ORDER BY id LIMIT ?3"
+)
 
 TALLY_STATES = ("scored", "malformed", "refused", "failed", "poisoned")
 

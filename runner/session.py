@@ -142,9 +142,10 @@ class Session:
                 self.staged = load_staged(self.run.items)
                 self._write_manifest(fresh | _inputs(self.staged), ledger)
             plan = self._plan(ledger, self.staged, carried)
-            if plan.complete or set(ledger.revisions.read_by()) <= {PARSER_VERSION}:
+            readers = set(ledger.revisions.read_by()) | (set() if plan.complete else {PARSER_VERSION})
+            if len(readers) <= 1:
                 return plan
-            # What comes now will be read by today's reader, and no table may mix two.
+            # No table may mix two: not with what comes now, nor with what an earlier plan had and this one takes back.
             self.revising.rescore(ledger, self.staged)
             return self._plan(ledger, self.staged, carried)
 

@@ -226,7 +226,12 @@ class Worker:
                     return "waiting"
             case _:
                 self._read_by[asked.task.judge] = -1
-        asked, found, last = await self._reformatter.mended(asked, completion, outcomes, attempt)
+        try:
+            asked, found, last = await self._reformatter.mended(asked, completion, outcomes, attempt)
+        except Stopped:
+            # The reply is kept as an attempt. That it cannot be read is final only once a copy was tried.
+            await self._outbox.record(waiting=asked.anew())
+            return "waiting"
         return await self._end(asked, found, last, completion.latency_s)
 
     def _is_at_fault(self, asked: Asked, error: str) -> bool:

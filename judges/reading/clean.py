@@ -20,8 +20,9 @@ _NARROW |= {0xFF00 + n: chr(0x20 + n) for n in range(1, 95) if chr(0x20 + n) not
 
 _REASONING = re.compile(
     r"<(/?)(?:\w{1,20}:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)\s{0,4}>"
-    r"|\[(/?)THINK\]|◁(/?)think▷",
-    re.IGNORECASE,
+    r"|\[(/?)THINK\]|◁(/?)think▷"
+    r"|\A\s{0,9}Thinking(?:\.\.\.|…)[ \t]*$|^(\.\.\.|…)done thinking\.?[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 # Version 1 of the refusal list: the judge says that it will not do the job.
@@ -69,6 +70,23 @@ _SPEECH = re.compile(
 )
 _ROLE = re.compile(r"\W{0,6}(?:system|user|human|assistant|prompt|instructions?)\s?:", re.I)
 """A line of a conversation that somebody else wrote."""
+_DISOWNED = re.compile(
+    r"(?:\be\.\s?g|\bi\.\s?e)\.?[,:]?$|\b(?:eg|ie)[.:]$|\bfake\w*|\bnot\s+(?:my|our)\s+(?:\w+\s+)?(?:verdict|answer|judge?ment"
+    r"|decision|evaluation|output|object|result)\b"
+    r"|\b(?:wrong|incorrect|invalid|bad|false|dummy|bogus|mock|improper|worse|worst|los(?:er|ing)|reject\w*|weak(?:er|est)|inferior"
+    r"|runner|discard\w*|eliminat\w*|fail\w*|poor\w*|lesser|unchosen|sample)\b[^\n]{0,60}:$"
+    r"|^(?:\w+\s)?(?:wrong|incorrect|invalid|bad|false|dummy|bogus|mock|improper|sample)\s(?:output|format|verdict|json|object)\W*$"
+    r"|\b(?:text|contents?|words?|lines?|string|part|sentence)\s+(?:in|of|from|inside|within)\b[^\n]{0,60}:$",
+    re.I,
+)
+"""A line that says of what follows it that it is no verdict, or the one of what is worse."""
+_CONDITION = re.compile(
+    r"\W*(?:only\s|but\s)?(?:if|provided|providing|unless|assuming|supposing|as\s+long\s+as|so\s+long\s+as|on\s+condition|in\s+case"
+    r"|given\s+that|except)\b",
+    re.I,
+)
+"""What a line opens with that makes the verdict above it hang on something."""
+_QUOTE_LINE = re.compile(r"^[ \t]*(?:\"\"\"|\'\'\'|[\"”’»])[ \t]*$", re.M)
 _INSTRUCTS = re.compile(
     r"\b(?:instruct\w*|inject\w*|demands?|ignore|disregard|follows|following|below|example|quot\w*|told\s+to|tells\s+me)\b",
     re.I,
@@ -199,7 +217,7 @@ def introduced(before: str, lax: bool = False) -> bool:
     if any(line.endswith((":", "：")) and reports.search(line) for line in lines[:-1]):
         return False
     last = lines[-1]
-    if last.endswith((":", "：")) and _REPORTS.search(last):
+    if _DISOWNED.search(last) or (last.endswith((":", "：")) and _REPORTS.search(last)):
         return False
     if last.endswith((":", "：")):
         return _INTRODUCES.search(last) is not None and _ANOTHERS.search(last) is None
@@ -236,4 +254,6 @@ def withdrawn(after: str) -> bool:
 
 def retracted(after: str) -> bool:
     """Whether the text after a verdict takes it back or puts it in doubt."""
-    return len(after) > _MOST_CONTEXT or _RETRACTS.search(after) is not None
+    if len(after) > _MOST_CONTEXT or _RETRACTS.search(after):
+        return True
+    return _CONDITION.match(after) is not None or _QUOTE_LINE.search(after) is not None

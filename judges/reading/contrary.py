@@ -7,13 +7,14 @@ conflict, never another verdict.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .clean import narrow
+from .clean import narrow, without_fences
 from .coercion import coerced
+from .opinions import speaks_against
 
 BOOLEANS = {"true": True, "false": False, "yes": True, "no": False}
 
@@ -26,6 +27,29 @@ _SAME = ("is", "final", "overall", "actual", "actually")
 _OPPOSITE = ("in", "not", "un", "isnot", "isin", "isnt")
 _WRONG = {"correct": ("wrong", "iswrong")}
 _QUOTED = re.compile(r"\"[^\"\n]{0,500}\"|“[^”\n]{0,500}”")
+
+
+_SENTENCE = re.compile(r"(?<=[.!?])[ \t]+|\n+")
+_DENIED = r"(?<!not )(?<!n't )(?<!n’t )(?<!nothing )(?<!nothing is )(?<!not a )(?<!no )(?<!not any )(?<!never )"
+_NOT_MINE = r"\bnot\s+(?:my|the|a|our)\s+(?:\w+\s+)?(?:verdict|answer|judge?ment|decision|evaluation)\b|\bnot\s+mine\b"
+CALLS = {
+    True: re.compile(
+        rf"{_DENIED}\b(?:incorrect\w*|wrong\w*|false|inaccurate)\b|(?:\bnot|n['’]t)\s+(?:\w+\s+)?(?:correct|right|true|accurate)\b"
+        rf"|{_NOT_MINE}|^\W*(?:no|nope|not)\W*$",
+        re.I,
+    ),
+    False: re.compile(
+        rf"^\W*(?:yes|yep|correct|right|true|accurate|it\s+is)\W*$|(?:\bnot|n['’]t|\bnothing(?:\s+is)?|\bno\w*)\s+(?:incorrect|wrong|false)\b|{_NOT_MINE}",
+        re.I,
+    ),
+}
+"""What a sentence says that cannot go with a true verdict, and with a false one."""
+
+
+def _between(text: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    """The text behind the first span, without the spans."""
+    ends = [*(start for start, _ in spans[1:]), len(text)]
+    return [text[stop:end] for (_, stop), end in zip(spans, ends, strict=True)]
 
 
 def echoes(line: str) -> bool:
@@ -79,6 +103,33 @@ class Contraries:
                 if ((sentence["not"] is None) == (sentence["wrong"] is None)) is not verdict[name]:
                     return f"{sentence[0][:60]!r} speaks against the verdict"
         return None
+
+    def in_remarks(self, text: str, objects: Sequence[tuple[int, int]], verdict: Mapping[str, Any]) -> str | None:
+        """A sentence behind a verdict, or right before it, that calls the opposite of its one boolean field.
+
+        The verdict is the objects, or else the lines that are a field and its value.
+        """
+        truths = [verdict[name] for name, schema in self.fields.items() if schema["type"] == "boolean"]
+        places = list(objects) or [found.span() for found in self._line.finditer(text)]
+        if len(truths) != 1 or not places:
+            return None
+        start, end = places[0][0], places[0][1]
+        ahead = [
+            part for part in _SENTENCE.split(_QUOTED.sub(" ", without_fences(text[:start]))) if part.strip("*_#`> \t\n")
+        ]
+        behind = _QUOTED.sub(" ", "\n".join([text[end:]] if not objects else _between(text, objects)))
+        behind = "\n".join(line for line in behind.splitlines() if not echoes(line))
+        for part in [*ahead[-1:], *_SENTENCE.split(behind)]:
+            if said := CALLS[truths[0]].search(part):
+                return f"{said[0].strip()[:60]!r} speaks against the verdict"
+        if speaks_against(str(truths[0]), behind, {"True": ["true"], "False": ["false"]}):
+            return "a sentence speaks against the verdict"
+        return None
+
+    @cached_property
+    def _line(self) -> re.Pattern[str]:
+        names = "|".join(re.escape(name) for name in sorted(self.fields, key=len, reverse=True))
+        return re.compile(rf"(?<![\w-])(?:{names})[\s*_`\"']{{0,6}}[:=][^\n]{{0,40}}", re.I)
 
     @cached_property
     def _other_keys(self) -> dict[str, list[tuple[str, bool]]]:

@@ -49,6 +49,8 @@ class FieldLines:
         found: dict[str, Any] = {}
         for number in numbers:
             field, raw = fields[number]
+            if raw_lines[number].lstrip().startswith(("#", "//")) or _fence_is_another_s(text, raw_lines[number]):
+                return Malformed(Reason.NO_VERDICT, "the line is a comment, or the end of a quotation")
             behind = "\n".join(lines[number + 1 : number + 3]).strip()
             value = self._value(field, raw, raw_lines[number], behind)
             if isinstance(value, Malformed):
@@ -102,3 +104,9 @@ class FieldLines:
             value = int(raw) if whole and re.fullmatch(r"-?[0-9]{1,9}", raw) else None
         wrong = fault(schema, value, field)
         return Malformed(*wrong) if wrong else value
+
+
+def _fence_is_another_s(text: str, line: str) -> bool:
+    """Whether a fence is closed behind a line that was never opened."""
+    marks = text.count("```")
+    return marks % 2 == 1 and text.find("```") > text.find(line)

@@ -17,12 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from judges.outcome import Malformed, Provenance, Reading, Reason, Scored
 
+from .beside import said_beside, said_in_lines
 from .clean import narrow
 from .coercion import coerced
 from .contrary import Contraries, folded_key
 from .fieldlines import FieldLines
 from .mended import free_text_changed, mended
-from .schema import check_schema, closed, fault
+from .schema import check_schema, closed, fault, only
 from .spans import around, objects_in, only_fences, outside, stands_free, without_heading, wrapped_alone
 from .strict_json import JsonFault, load
 from .wrapping import encoded, nested, squeezed, unwrapped
@@ -85,7 +86,7 @@ class ObjectReads(BaseModel):
             value = load(text)
         except JsonFault:
             return None
-        if fault(self.json_schema, value):
+        if fault(self._narrowest, value):
             return None
         found = self._verdict(value)
         return Scored(found[0], Provenance("strict")) if isinstance(found, tuple) and not found[1] else None
@@ -145,6 +146,10 @@ class ObjectReads(BaseModel):
             return Malformed(Reason.AMBIGUOUS_MULTIPLE, "verdicts that differ")
         if contrary := self._contraries.in_text(rest, values[0]):
             return Malformed(Reason.CONFLICT, contrary)
+        if beside := said_in_lines(rest, self._contraries.fields, values[0]):
+            return beside
+        if stated := self._contraries.in_remarks(text, list(read), values[0]):
+            return Malformed(Reason.CONFLICT, stated)
         free = next((span for span in read if stands_free(*around(text, span, list(read)))), None)
         listed = len(read) == 1 and wrapped_alone(*around(text, next(iter(read)), []))
         if free is None and not listed:
@@ -156,6 +161,11 @@ class ObjectReads(BaseModel):
         notes = (*best.notes, "unwrapped") if listed and "unwrapped" not in best.notes else best.notes
         stage = "repaired" if best.repaired else "tolerant:object" if listed else f"tolerant:{rule}"
         return Scored(values[0], Provenance(stage, notes))
+
+    @cached_property
+    def _narrowest(self) -> dict[str, Any]:
+        """The schema without any other keys, but with those that are optional left so."""
+        return only(self.json_schema)
 
     @cached_property
     def _field_lines(self) -> FieldLines:
@@ -205,12 +215,12 @@ class ObjectReads(BaseModel):
             notes = (*notes, "unwrapped")
         if repaired and free_text_changed(value, text, self.verdict):
             notes = (*notes, "reason_repaired")
-        if fault(self.json_schema, {key: verdict.get(key, below) for key, below in value.items()} | verdict):
+        own = set(map(folded_key, self.verdict))
+        rest = {key: below for key, below in value.items() if folded_key(key) not in own}
+        given = {key: verdict.get(key, below) for key, below in value.items()}
+        if fault(self._narrowest, rest | verdict) or fault(self.json_schema, given | verdict):
             # The verdict is whole; only what goes with it is not as asked.
             notes = (*notes, "schema:other_fields")
-        for name, other in nested(value, set(self.verdict)):
-            if _canonical(coerced(self._contraries.fields[name], other)) != _canonical(verdict[name]):
-                return Malformed(Reason.AMBIGUOUS_FIELD, "a nested object gives another verdict")
         return _Object(verdict, notes, repaired)
 
     def _names_a_field(self, text: str) -> bool:
@@ -245,6 +255,12 @@ class ObjectReads(BaseModel):
             return Malformed(Reason.OTHER_VALUE, "a value is not valid Unicode")
         if contrary := self._contraries.in_keys(value, verdict):
             return Malformed(Reason.CONFLICT, contrary)
+        fields = self._contraries.fields
+        if wrong_beside := said_beside(value, set(self.json_schema["properties"]), fields, verdict):
+            return wrong_beside
+        for name, other in nested(value, set(self.verdict)):
+            if _canonical(coerced(fields[name], other)) != _canonical(verdict[name]):
+                return Malformed(Reason.CONFLICT, "a nested object gives another verdict")
         return verdict, notes
 
 

@@ -143,6 +143,8 @@ def in_lines(text: str, words: Words) -> tuple[str, str] | Malformed:
     if any(speaks_against(word, conclusion[0]) for conclusion in _CONCLUDES.finditer(text)):
         return Malformed(Reason.CONFLICT, "the conclusion may speak against the answer")
     last = len(lines) - 1
+    if len(own) == len(lines) > 1:
+        return word, "tolerant:repeated"
     if last in own and introduced("\n".join(lines[:last]), lax=own[last][1] == "label"):
         if (
             last

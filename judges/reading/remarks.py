@@ -41,7 +41,7 @@ _OPENS = re.compile(
 """A sentence that opens so corrects what stands before it, or gives an order."""
 _TURNS = re.compile(
     r"(?:however|but|although|though|yet|still|nevertheless|nonetheless|except|if|when|were|had|on\s+the\s+other\s+hand|instead"
-    r"|finally|better|and|then|so|as|because|for|in|at|by|is|was|with)\b",
+    r"|finally|better|provided|providing|assuming|supposing|and|then|so|as|because|for|in|at|by|is|was|with)\b",
     re.I,
 )
 """The first sentence after a verdict that opens so speaks of the verdict."""

@@ -112,3 +112,14 @@ def closed(schema: Mapping[str, Any]) -> dict[str, Any]:
     if result["type"] == "array":
         result["items"] = closed(result["items"])
     return result
+
+
+def only(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema without keys that it does not name; what is optional stays so."""
+    result = dict(schema)
+    if result["type"] == "object":
+        result["properties"] = {name: only(below) for name, below in result["properties"].items()}
+        result["additionalProperties"] = False
+    if result["type"] == "array":
+        result["items"] = only(result["items"])
+    return result

@@ -158,6 +158,9 @@ class ListGrammar:
             ((shape, split.split(text)) for shape, split in _SPLITS if split.search(text)), ("blank", [text])
         )
         if shape == "blank":
+            one = self._labelled([text])
+            if isinstance(one, ScoreList):
+                return one
             return self._labelled(_NEXT_LABEL.split(text)) or self._blank(text, alone)
         if pieces[-1] == "":
             pieces = pieces[:-1]

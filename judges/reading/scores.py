@@ -177,7 +177,8 @@ class ScoresReads(BaseModel):
             return whole
         if self._marked(lines, lists):
             return self._listed(lists[len(lines) - 1], "mark")
-        if len(lists) == len(lines) and self._length > 1:
+        headed = all(found.shape == "header" for found in lists.values())
+        if len(lists) == len(lines) and (self._length > 1 or headed):
             if len({found.values for found in lists.values()}) == 1:
                 return self._listed(lists[0], "repeated")
             return Malformed(Reason.AMBIGUOUS_MULTIPLE, "lists that differ")
@@ -192,7 +193,6 @@ class ScoresReads(BaseModel):
         if doubt := self._doubt(rest, lists[number].values):
             return doubt
         before, after = "\n".join(lines[:number]), "\n".join(lines[number + 1 :])
-        headed = lists[number].shape == "header"
         if number and _ANNOUNCES.fullmatch(lines[number - 1]):
             before, headed = "\n".join(lines[: number - 1]), True
         values, most = lists[number].values, float(self.high)

@@ -60,6 +60,8 @@ def stands_free(before: str, after: str) -> bool:
     """Whether an object is given as the verdict, not quoted in a sentence, reported, or withdrawn afterwards."""
     before, after = without_fences(before), without_fences(after)
     here = before.rpartition("\n")[2].strip()
+    if before.endswith(("!", "！")) or here in ("!", "！"):
+        return False
     if here and not _INTRODUCED_HERE.search(plain(here)):
         return False
     behind = after.partition("\n")[0].strip()

@@ -13,8 +13,11 @@ from .contrary import folded_key
 from .strict_json import JsonFault, load
 
 _MOST = 4
-_NOT_THE_JUDGES = frozenset({"example", "format", "template", "schema", "properties", "input", "reference", "expected"})
-"""What stands under such a key is no verdict of the judge's own."""
+_WRAPPERS = frozenset(
+    {"result", "verdict", "answer", "evaluation", "judgement", "judgment", "output", "json", "data", "decision"}
+    | {"assessment", "final", "finalanswer"}
+)
+"""Under any other key something else may stand than the judge's own verdict: an example, the reference's, a draft."""
 
 
 def encoded(text: str) -> str | None:
@@ -31,12 +34,15 @@ def encoded(text: str) -> str | None:
 
 def unwrapped(value: Any, fields: Iterable[str]) -> tuple[Any, bool]:
     """What is inside of all wrappers, and whether there were any; a key that is one of the fields is no wrapper."""
-    kept = _NOT_THE_JUDGES | {folded_key(name) for name in fields}
+    kept = {folded_key(name) for name in fields}
     start = value
     for _ in range(_MOST):
         if isinstance(value, dict) and len(value) == 1:
             key, below = next(iter(value.items()))
-            if folded_key(key) in kept or not isinstance(below, dict | list | str):
+            folded = folded_key(key)
+            if folded in kept or folded.replace("_", "").replace("-", "") not in _WRAPPERS:
+                break
+            if not isinstance(below, dict | list | str):
                 break
             value = below
         elif isinstance(value, list) and len(value) == 1:

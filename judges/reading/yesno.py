@@ -98,7 +98,9 @@ class YesnoReads(BaseModel):
         return self._scored(text.strip().lower(), "strict") if text.strip().lower() in _WORDS else None
 
     def complete(self, text: str) -> Scored | None:
-        """A cut-off `yes` may have been going on: a reply that ran out of tokens is read only if the judge says so."""
+        """A closed object is whole. A cut-off `yes` may have been going on: it is read only if the judge says so."""
+        if text.strip().startswith("{") and isinstance(whole := self._object(text), Scored):
+            return whole
         found = self.strict(text) if self.bare_cut else None
         return self._scored(text.strip().lower(), "bare_cut") if found else None
 

@@ -107,6 +107,13 @@ def test_controls_are_reported_apart_and_change_no_result(work: Workspace, says:
         done = work.run("--set", "controls=0.1")
         assert done.status == 0, done.stderr
         assert work.run("--set", "controls=0.1").status == 0
+        how_far = work.command("status", str(work.out)).stdout
+        frame = work.results()
+        gone = work.run("--set", "controls=0")
+    assert "complete, 120 of 120 trials judged" in how_far
+    assert "12 of 12 trials of control items judged" in how_far
+    assert results_of(gone.report) == results_of(plain.report)
+    assert "control items" not in work.command("status", str(work.out)).stdout
     assert len(sent(log)) == len(ROWS) + 12, "a tenth of 120 items, and nothing is asked twice"
     assert results_of(done.report) == results_of(plain.report)
     assert plain.report["controls"] == []
@@ -118,7 +125,6 @@ def test_controls_are_reported_apart_and_change_no_result(work: Workspace, says:
         assert right["low"] < right["high"]
     warned = any("judged 12 of 12 control items right" in text for text in done.report["notices"])
     assert warned == (says == "yes")
-    frame = work.results()
     made = frame.filter(frame["is_control"])
     assert set(frame.filter(~frame["is_control"])["key"]) == before
     own = {(row["system"], row["id"]): row for row in ROWS}

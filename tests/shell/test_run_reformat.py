@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Workspace, items, log_of, model, stats
+from runs import Workspace, ended_with_test, finish, items, log_of, model, stats, until
 
 from runner.simulate import Simulation, running
 
@@ -132,6 +133,59 @@ def test_where_the_model_fails_the_run_goes_on_without_it(work: Workspace, troub
     results = work.results()
     assert "reformat" not in set(results["stage"])
     assert any(note.startswith("reformat_failed") for notes in results["notes"].to_list() for note in notes)
+
+
+@pytest.mark.parametrize("rejudge", [0, 2])
+def test_a_stop_makes_no_reply_final_whose_copy_was_not_tried(work: Workspace, rejudge: int) -> None:
+    clean = sound(work, {})
+    simulation = Simulation(mumbled=1, latency_ms=400, max_faults_in_a_row=None)
+    with running(simulation) as url:
+        work.write_config(
+            model(url, limits={"in_flight": 32}),
+            retry={"rejudge": rejudge, "reformat": "same"},
+        )
+        with ended_with_test(work.start("run", str(work.config), "--local", "--yes", "--quiet")) as process:
+            until(lambda: stats(url)["requests"] >= 12, process)
+            process.send_signal(signal.SIGINT)
+            assert finish(process).status == 130
+        waiting = work.query("SELECT count(*) FROM pending")[0][0]
+        assert waiting > 0
+        assert work.query("SELECT sum(json_extract(history, '$.attempts')) FROM pending") == [(waiting,)]
+        assert work.query("SELECT count(*) FROM judgments WHERE state <> 'scored'") == [(0,)]
+        # The replies are kept and counted, and none was bought in place of a copy.
+        assert work.query("SELECT count(*) FROM attempts WHERE stage = 'first' AND state = 'ok'")[0][0] >= waiting
+        assert work.run().status == 0
+        requests = stats(url)["requests"]
+    work.assert_each_trial_judged_once(len(ROWS))
+    assert work.verdicts() == clean
+    assert set(work.results()["stage"]) == {"reformat"}
+    assert work.query("SELECT count(*) FROM attempts WHERE stage LIKE 'rejudge%'") == [(0,)]
+    assert work.query("SELECT count(*) FROM attempts") == [(requests,)]
+
+
+def test_replies_whose_copy_is_skipped_say_so(work: Workspace) -> None:
+    with running(Simulation()) as url:
+        away = url
+    with running(Simulation(mumbled=1, max_faults_in_a_row=None)) as judge_url:
+        work.write_config(
+            model(judge_url, limits={"in_flight": 1}),
+            retry={"rejudge": 0, "reformat": model(away, "gone")},
+            max_unscored=1.0,
+        )
+        assert work.run().status == 0
+    notes = [" ".join(notes) for notes in work.results()["notes"].to_list()]
+    assert all("reformat_failed:1" in each for each in notes)
+    assert sum("reformat_skipped:away" in each for each in notes) > len(ROWS) // 2
+
+
+def test_a_copy_that_was_asked_for_otherwise_says_so(work: Workspace) -> None:
+    with running(Simulation(mumbled=1)) as judge_url, running(Simulation(unsupported=("temperature",))) as url:
+        work.write_config(model(judge_url), retry={"reformat": model(url, "cheap")})
+        done = work.run()
+        assert done.status == 0, done.stderr
+    for notes in work.results().filter(work.results()["stage"] == "reformat")["notes"].to_list():
+        assert "reformat_not_sent:temperature" in notes
+        assert "not_sent:temperature" not in notes
 
 
 def test_a_budget_that_the_stage_waits_for_ends_the_run_as_any_other(work: Workspace) -> None:

@@ -197,6 +197,30 @@ def test_a_run_that_goes_on_is_read_by_one_reader_throughout(work: Workspace) ->
     assert set(frame.filter(pl.col("key").is_in(list(unread)))["state"]) == {"scored"}
 
 
+def test_what_an_earlier_plan_had_comes_back_by_the_same_reader(work: Workspace) -> None:
+    edit(work, "UPDATE judgments SET parser_version = '1'")
+    assert work.run().status == 0
+    assert set(work.results()["parser_version"]) == {"1"}, "one reader read all: it stands"
+    work.write_items(ITEMS[:50])
+    assert work.run().status == 0
+    assert work.command("rescore", str(work.out)).status == 0
+    work.write_items(ITEMS)
+    assert work.run().status == 0
+    frame = work.results()
+    assert (frame.height, set(frame["parser_version"])) == (120, {PARSER_VERSION})
+
+
+def test_a_manifest_that_was_not_written_any_more_is_mended(work: Workspace) -> None:
+    readable(work)
+    assert work.command("rescore", str(work.out)).status == 0
+    file = work.out / "manifest.json"
+    whole = json.loads(file.read_text())
+    file.write_text(json.dumps(whole | {"revisions": []}))
+    assert work.command("rescore", str(work.out)).stdout.startswith("nothing changed: revision 2 stands")
+    assert json.loads(file.read_text()) == whole
+    assert [revision["revision"] for revision in whole["revisions"]] == [2]
+
+
 def test_too_many_without_a_score_is_an_exit_status(work: Workspace) -> None:
     edit(work, "UPDATE attempts SET answer_text = 'Perhaps.' WHERE id % 2")
     manifest = json.loads((work.out / "manifest.json").read_text())

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from ledger_batches import USAGE, attempt, attempts, judged, judgment, judgments, key, new_ledger, plan, waiting
 
+from runner import schema
 from runner.aggregator import Aggregator
 from runner.errors import JuryboxError
 from runner.ledger import Ledger, Spend
 from runner.protocol import Ack, Batch, History, Snapshot, Tally, Usage
+from runner.readings import Call
 
 
 def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
@@ -211,3 +213,30 @@ def test_the_aggregator_keeps_its_counts_without_reading_them_again(tmp_path: Pa
     reopened = Aggregator(str(tmp_path / "run.db"))
     assert reopened.snapshot() == Snapshot({**before.tallies, ("j0", "m0"): tally})
     reopened.close()
+
+
+def test_requests_of_the_plan_without_those_of_controls_and_of_what_was_retired(tmp_path: Path) -> None:
+    """Shard 0 is the run's own, 1 holds controls."""
+    with new_ledger(tmp_path, plan(2)) as ledger:
+        made = [
+            attempt("own", 0, keys=(key(0, 0),)), attempt("pair", 0, keys=(key(0, 1), key(0, 2))),
+            attempt("gone", 0, keys=(key(0, 3), key(0, 4))), attempt("control", 1, keys=(key(1, 0),)),
+            attempt("control waits", 1, keys=(key(1, 1),)), attempt("probe", 0, keys=()),
+        ]  # fmt: skip
+        trials = [(0, 0, "own"), (0, 1, "pair"), (0, 2, "pair"), (0, 3, "gone"), (0, 4, "gone"), (1, 0, "control")]
+        ended = tuple(judgment(shard, at, name) for shard, at, name in trials)
+        ledger.record(Batch("w", 1, tuple(made), ended, (waiting(1, 1),)))
+
+        def names(before: int = schema.ALL_SHARDS) -> list[str]:
+            columns, rows = ledger.attempt_rows(0, 100, before)
+            found = [row[columns.index("request_id")] for row in rows]
+            assert sum(row[Call._fields.index("n")] for row in ledger.calls(before)) == len(found)
+            return found
+
+        everything = [one.request_id for one in made]
+        assert names() == everything
+        assert names(1) == ["own", "pair", "gone", "probe"]
+        # The plan loses its controls, the first of the pair, and both that were asked together.
+        ledger.replan([ledger.shards()[0].shard], [(key(0, 0), 0, 0), (key(0, 2), 0, 2)])
+        assert names() == everything
+        assert names(1) == ["own", "pair", "control waits", "probe"]

@@ -205,12 +205,12 @@ def test_yes_or_no(text: str, reading: str) -> None:
         ("```\ncorrect=true\n```\nis what the response claims.", "no_verdict"),
         ("The response instructs:\ncorrect=true\nI do not follow that.", "no_verdict"),
         ('The response reads "I am right.\ncorrect=true"', "other_value"),
-        ('The response says {"correct": true, "reasoning": ""} but it is wrong.', "no_verdict"),
+        ('The response says {"correct": true, "reasoning": ""} but it is wrong.', "conflict"),
         ('The response says: {"correct": true, "reasoning": ""}', "no_verdict"),
         ('{"correct": false, "reasoning": "x"}\n\nHmm, actually that is a mistake.', "no_verdict"),
         ('{"correct": true} {"correct": false}', "ambiguous_multiple"),
         ('[{"correct": true}, {"correct": false}]', "ambiguous_multiple"),
-        ('{"correct": true, "details": {"correct": false}}', "ambiguous_field"),
+        ('{"correct": true, "details": {"correct": false}}', "conflict"),
         ('{"correct": true, "Correct": false}', "ambiguous_field"),
         ('{"correct": true, "correct": false}', "duplicate_key"),
         ('{"correct": true, "correct": 1}', "duplicate_key"),
@@ -246,7 +246,7 @@ def test_lines_count_only_where_they_are_declared() -> None:
 
 @pytest.mark.parametrize("finish", ["length", "max_tokens", "LENGTH", "abort"])
 def test_a_cut_reply_is_read_only_where_it_is_whole_json(finish: str) -> None:
-    for text in ("yes", "Yes.", '{"answer": "yes"}', ""):
+    for text in ("yes", "Yes.", '{"answer": "yes"', ""):
         assert told(YES_NO.read(Reply(text, finish))) == "truncated"
     for text in ('{"correct": true, "reasoning": "x"}', '<think>a</think>{"correct": true, "reasoning": "x"}'):
         assert told(HINDSIGHT.read(Reply(text, finish))) == "yes strict"

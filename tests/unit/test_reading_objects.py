@@ -124,7 +124,7 @@ def told(text: str, judge: Any = GRADED, finish: str = "stop") -> str:
         ('{"correct": true, "score": 4, "is_correct": "no"}', "conflict"),
         ('{"correct": true, "score": 4, "Wrong": 1}', "conflict"),
         ('{"correct": true, "score": 4, "final_score": "2/5"}', "conflict"),
-        ('{"correct": true, "score": 4, "incorrect": false}', "yes 4 strict"),
+        ('{"correct": true, "score": 4, "incorrect": false}', "yes 4 tolerant:object schema:other_fields"),
         ('{"correct": true, "score": 4}\n\nThe response is incorrect.', "conflict"),
         ('The response is correct.\n\n{"correct": false, "score": 4}', "conflict"),
         ('{"correct": false, "score": 1}\n\nThe reference answer is correct.', "no 1 tolerant:prose"),

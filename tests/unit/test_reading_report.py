@@ -400,3 +400,13 @@ def test_a_way_is_of_the_judges_own_making_too(tmp_path: Path) -> None:
     assert isinstance(found, Ways)
     assert [(way.way, way.trials.hits) for way in found.ways] == [("my-own", 60)]
     assert found.biases == ()
+
+
+def test_a_trial_has_one_first_reply(tmp_path: Path) -> None:
+    run = run_of(tmp_path, lambda row: scored(True))
+    calls(run, (4, {}), (1, {"stage": "retry:2"}), (2, {"worker": "late", "reading": "malformed:empty"}))
+    run.ledger._db.change("UPDATE attempts SET late_duplicate = 1 WHERE worker = 'late'")
+    report = run.report()
+    assert [(entry.replies, entry.malformed.hits) for entry in report.reading.first_replies] == [(4, 0)]
+    # What they took was paid all the same.
+    assert sum(entry.calls for entry in report.reading.calls if entry.step == "first") == 60 + 4 + 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,9 +119,11 @@ def test_a_trial_that_waits_is_judged_once_a_reply_of_it_is_read(run: Replied) -
         [run.reply("a", "yes"), run.reply("b", UNREADABLE), run.reply("c", UNREADABLE)],
         waiting=[run.waiting("a", official=True), run.waiting("b"), run.waiting("c")],
     )
+    run.pairs = {name: replace(pair, mode="enforced:vllm") for name, pair in run.pairs.items()}
     document, revision = run.rescore()
     assert revision is not None
     run.shows("a", state="scored", verdict=YES, attempts=1, input_tokens=100.0, revision=2, official=1, notes=[])
+    run.shows("a", structured="enforced:vllm")
     assert run.judged("b") == {} == run.judged("c")
     assert [row.done for row in run.ledger.shards()] == [1]
     assert len(run.ledger.pending_positions(0)) == 2
