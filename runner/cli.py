@@ -54,9 +54,11 @@ def main() -> None:
         _fail(Interrupted("interrupted; run the same command to go on"))
     except JuryboxError as error:
         _fail(error)
-    except (BrokenPipeError, SystemExit):
-        # The reader of our output has had enough (`jurybox report | head`); Typer's way with that is `sys.exit(1)`.
+    except BrokenPipeError:
         raise SystemExit(0) from None
+    except SystemExit as left:
+        # The reader of our output has had enough (`jurybox report | head`); Typer's way with that is `sys.exit(1)`.
+        raise SystemExit(0 if isinstance(left.__context__, BrokenPipeError) else left.code) from None
     except Exception as error:
         show = getattr(error, "show", None)
         if show is None:

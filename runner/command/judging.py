@@ -66,8 +66,7 @@ def run(
 ) -> None:
     """Judge the items of a config, or items files by judges and models given here; the same command resumes."""
     from ..log import configure
-    from ..progress import Progress
-    from ..session import Session, local_pool, missing_keys, ray_pool
+    from ..session import Session, missing_keys
 
     configure("debug" if verbose else None)
     if local and address:
@@ -89,22 +88,8 @@ def run(
                 raise InputError(problems[0])
             say(summary(plan), quiet)
             confirm(plan, yes)
-            with Progress(quiet=quiet, accounts={m.name: m.account_name for m in config.models}) as progress:
-                try:
-                    session.judge(
-                        plan,
-                        make_pool=lambda: local_pool(session) if local else ray_pool(session, address),
-                        watch=progress.update,
-                    )
-                except InputError:
-                    raise
-                except JuryboxError as error:
-                    stopped = error
-        try:
-            report = session.finish()
-        except JuryboxError as error:
-            # The ledger is whole either way; why the judging stopped comes before why it cannot be published.
-            raise stopped or error from None
+            stopped = judged(session, plan, address=address, local=local, quiet=quiet)
+        report = finished(session, stopped)
     for revision in session.revising.made[told:]:
         say(revision.text(), quiet)
     show(report, as_json)
@@ -198,6 +183,35 @@ def try_(
         raise error
     if any(not isinstance(each.reading, Scored) for each in tried):
         raise typer.Exit(3)
+
+
+def judged(session: Any, plan: Any, *, address: str | None, local: bool, quiet: bool) -> JuryboxError | None:
+    """Judge what the plan leaves to do, with progress on stderr; why it stopped before the end, if it did."""
+    from ..progress import Progress
+    from ..session import local_pool, ray_pool
+
+    accounts = {model.name: model.account_name for model in session.config.models}
+    with Progress(quiet=quiet, accounts=accounts) as progress:
+        try:
+            session.judge(
+                plan,
+                make_pool=lambda: local_pool(session) if local else ray_pool(session, address),
+                watch=progress.update,
+            )
+        except InputError:
+            raise
+        except JuryboxError as error:
+            return error
+    return None
+
+
+def finished(session: Any, stopped: JuryboxError | None) -> Any:
+    """The report, after everything judged is published."""
+    try:
+        return session.finish()
+    except JuryboxError as error:
+        # The ledger is whole either way; why the judging stopped comes before why it cannot be published.
+        raise stopped or error from None
 
 
 def summary(plan: Any) -> str:

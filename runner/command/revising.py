@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError, JuryboxError
-from .judging import confirm, summary
+from .judging import confirm, finished, judged, summary
 from .options import JsonOption, RunArgument, say
 
 RETRIED = ("malformed", "failed", "refused", "poisoned")
@@ -71,9 +71,8 @@ def retry(
     What the run has not judged yet is judged along with them.
     """
     from ..log import configure
-    from ..progress import Progress
     from ..reopened import reopened
-    from ..session import local_pool, missing_keys, ray_pool
+    from ..session import missing_keys
 
     configure("debug" if verbose else None)
     if local and address:
@@ -98,22 +97,8 @@ def retry(
             say(summary(plan), quiet)
             confirm(plan, yes)
             plan = session.retry(states, judge, model, begin=True)
-            accounts = {entry.name: entry.account_name for entry in session.config.models}
-            with Progress(quiet=quiet, accounts=accounts) as progress:
-                try:
-                    session.judge(
-                        plan,
-                        make_pool=lambda: local_pool(session) if local else ray_pool(session, address),
-                        watch=progress.update,
-                    )
-                except InputError:
-                    raise
-                except JuryboxError as error:
-                    stopped = error
-        try:
-            report = session.finish()
-        except JuryboxError as error:
-            raise stopped or error from None
+            stopped = judged(session, plan, address=address, local=local, quiet=quiet)
+        report = finished(session, stopped)
     made = session.revising.made[before:]
     number = session.revising.made[-1].number if session.revising.made else _present(run_directory)
     if as_json:

@@ -6,9 +6,10 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
-from runs import Workspace, ended_with_test, finish, items, log_of, model, stats, trial_of, until
+from runs import ROOT, Workspace, ended_with_test, finish, items, log_of, model, stats, trial_of, until
 
 from runner.simulate import Simulation, running
 
@@ -74,3 +75,31 @@ def test_a_second_process_and_a_second_ctrl_c(tmp_path: Path) -> None:
 
         assert work.run("--set", f"models.0.base_url={sound}").status == 0
     work.assert_each_trial_judged_once(len(rows))
+
+
+def test_a_resume_keeps_what_waiting_trials_have_been_through(tmp_path: Path) -> None:
+    """No trial of the shard is judged yet when it is interrupted: what waits in it is not asked a first time again."""
+    work = Workspace(tmp_path)
+    rows = items(range(10))
+    work.write_items(rows)
+    with running(Simulation(latency_ms=60, malformed=1.0, max_faults_in_a_row=2)) as url:
+        work.write_config(model(url, limits={"in_flight": 2}), workers=1)
+        with ended_with_test(work.start("run", str(work.config), "--local", "--yes", "--quiet")) as process:
+            until(lambda: stats(url)["requests"] >= 5, process)
+            process.send_signal(signal.SIGINT)
+            assert finish(process).status == 130
+        assert work.query("SELECT count(*) FROM judgments") == [(0,)]
+        ((waiting,),) = work.query("SELECT count(*) FROM pending")
+        assert waiting >= 5
+        assert work.run().status == 0
+        assert stats(url)["requests"] == 3 * len(rows)
+    assert work.query("SELECT DISTINCT attempts FROM judgments") == [(3,)]
+
+
+def test_a_reader_that_has_had_enough_is_no_bug(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["bash", "-c", '"$0" -m runner judges ragbench | head -n 1; exit "${PIPESTATUS[0]}"', sys.executable],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["name", "ragbench"]
