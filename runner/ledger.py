@@ -17,6 +17,7 @@ from typing import Any
 from . import replanned, schema
 from .database import Database
 from .errors import JuryboxError
+from .failpoints import failpoint
 from .plan import Shard
 from .protocol import Batch, History, Tally, Usage
 from .recording import Counts, JudgeModel, Recorded, Recorder, Spend, history_of, tally_of
@@ -93,12 +94,18 @@ class Ledger:
     def record(self, batch: Batch) -> Recorded:
         """Commits a batch; one that was committed before is acknowledged and changes nothing."""
         try:
-            with self._db.transaction():
-                return self._recorder.apply(batch)
+            recorded = self._commit(batch)
         except UnicodeEncodeError:
             # An endpoint can send a lone surrogate, which no UTF-8 file can hold: it is kept as its escape.
-            with self._db.transaction():
-                return self._recorder.apply(schema.encodable(batch))
+            recorded = self._commit(schema.encodable(batch))
+        failpoint("after-commit")
+        return recorded
+
+    def _commit(self, batch: Batch) -> Recorded:
+        with self._db.transaction():
+            recorded = self._recorder.apply(batch)
+            failpoint("before-commit")
+        return recorded
 
     def set_meta(self, key: str, value: str) -> None:
         """Keeps a value with the run."""

@@ -17,7 +17,7 @@ LAYERS = (
     # what is asked, and how a reply is read
     ("judges",),
     # what a run means, how it can end badly, what travels
-    ("runner.batches", "runner.errors", "runner.protocol"),
+    ("runner.batches", "runner.errors", "runner.failpoints", "runner.protocol"),
     ("runner.labels", "runner.override", "runner.variables"),
     ("runner.inputs",),
     ("runner.config",),
