@@ -30,6 +30,7 @@ from judges import Judge
 from .aggregator import Aggregator
 from .config import RunConfig
 from .errors import ConfigError, InputError, Interrupted, JuryboxError, StoppedEarly, WorkerDied
+from .log import configure as configure_log
 from .pool import AggregatorHandle, WorkerHandle
 from .protocol import Ack, Batch, History, News, Snapshot, Task, TaskReport, Tick
 from .worker import Worker
@@ -53,6 +54,9 @@ class _WorkerActor:
     """What Ray runs: a `Worker` whose batches go to the aggregator's actor."""
 
     def __init__(self, name: str, config: RunConfig, judges: Sequence[Judge], aggregator: Any) -> None:
+        # Each process has its own logging: without this, events would be written unhidden, and at every level.
+        configure_log()
+
         async def send(batch: Batch) -> Ack:
             loop = asyncio.get_running_loop()
             away_since: float | None = None

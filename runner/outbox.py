@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from .protocol import Ack, Attempt, Batch, Judgment, Waiting
 
 LINGER_S = 0.02
@@ -18,6 +20,7 @@ BATCH_RECORDS = 500
 UNSENT_NOTES = 200
 """Failed attempts that may wait for a batch: what a worker's death can lose of them."""
 
+log = structlog.get_logger()
 Send = Callable[[Batch], Awaitable[Ack]]
 
 
@@ -75,6 +78,7 @@ class Outbox:
             # Where sending was broken off, the aggregator may hold this number already: the same batch goes again.
             batch, records = self._unanswered
             await self._send(batch)
+            log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
             self._unanswered = None
             for record in records:
                 self._queue.popleft()
