@@ -73,6 +73,7 @@ LAYERS = (
     ("runner.pool",),
     # the loop, Ray, what people see, the local endpoint
     ("runner.assemble", "runner.planning"),
+    ("runner.crew",),
     ("runner.cluster", "runner.driver", "runner.progress", "runner.report", "runner.rescoring", "runner.simulate"),
     ("runner.revising",),
     # one run from config to report; looking at runs

@@ -1,0 +1,218 @@
+"""The workers of a run while they live: started, fed with tasks, given leases once a second, replaced when they die.
+
+Hides how many workers there are and what becomes of each. It hands out what the dispatch holds until it is told to
+stop, or that the run has ended; whether anything is left to do is the driver's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import structlog
+
+from .assemble import Assembler
+from .budget import Budget
+from .config import RunConfig
+from .dispatch import Dispatch, Work
+from .errors import ActionNeeded, ConfigError, JuryboxError, StoppedEarly, WorkerDied, weightiest
+from .outlook import Outlook
+from .pool import Pool, WorkerHandle
+from .protocol import Task, TaskReport, Tick
+
+TICK_S = 1.0
+STOPPING_TICK_S = 0.5
+PREFLIGHT_S = 30.0
+"""How long the first workers wait for the others to start before they judge."""
+DEATHS_IN_A_ROW = 8
+"""Workers that die without a single task ended between them."""
+
+log = structlog.get_logger()
+Reported = Callable[[Task, TaskReport], Awaitable[None]]
+
+
+class Crew:
+    """As many workers as the pool has places. `reported` is awaited with the report of each task carried out."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        pool: Pool,
+        dispatch: Dispatch,
+        budget: Budget,
+        outlook: Outlook,
+        assembler: Assembler,
+        reported: Reported,
+    ) -> None:
+        self._config = config
+        self._pool = pool
+        self._dispatch = dispatch
+        self._budget = budget
+        self._outlook = outlook
+        self._assembler = assembler
+        self._reported = reported
+        self._ticking: dict[str, asyncio.Lock] = {}
+        self._changed = asyncio.Condition()
+        self._hurry = asyncio.Event()
+        self._ended = False
+        self._deaths = 0
+        self._died_at = 0.0
+        self._starting: set[asyncio.Task[None]] = set()
+        self._ready = 0
+        self._go = asyncio.Event()
+        self.stopped: JuryboxError | None = None
+        """Why nothing more is started."""
+        self.stopped_at = 0.0
+
+    def stop(self, why: JuryboxError) -> None:
+        """Start nothing more and let what is in flight end. The first reason stands."""
+        if self.stopped is None:
+            log.info("stopping", why=why.message)
+            self.stopped = why
+            self.stopped_at = asyncio.get_running_loop().time()
+            self._be_quick()
+
+    async def end(self) -> None:
+        """Nothing is left to do: the places are given up."""
+        self._ended = True
+        self._go.set()
+        for starting in self._starting:
+            starting.cancel()
+        self._be_quick()
+        await self.wake()
+
+    async def wake(self) -> None:
+        """Let everybody look again at what there is to do."""
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def woken(self, timeout_s: float) -> None:
+        """Return when there may be news, at the latest after `timeout_s`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s), self._changed:
+                await self._changed.wait()
+
+    async def keep_place(self) -> None:
+        """Keep one place of the pool filled: when its worker dies, a replacement takes over."""
+        while not self._ended and self.stopped is None:
+            name = ""
+            begun = asyncio.get_running_loop().time()
+            try:
+                worker = await self._start_worker()
+                name = worker.name
+                self._dispatch.join(name)
+                self._budget.join(name)
+                self._ticking[name] = asyncio.Lock()
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._keep_ticking(worker))
+                    group.create_task(self._feed(worker, group))
+            except* WorkerDied as deaths:
+                self._bury(name, begun, str(weightiest(deaths)))
+            await self.wake()
+
+    async def _start_worker(self) -> WorkerHandle:
+        """A new worker, once there is room for it. The end of the run does not wait for room."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._starting.add(task)
+        try:
+            worker = await self._pool.add_worker()
+        except ConfigError as error:
+            if self._go.is_set():
+                raise StoppedEarly(error.message) from None
+            raise
+        finally:
+            self._starting.discard(task)
+        log.info("worker_started", worker=worker.name)
+        self._ready += 1
+        if self._ready >= self._pool.size:
+            self._go.set()
+        return worker
+
+    def _bury(self, name: str, begun: float, why: str) -> None:
+        """What a dead worker held goes out again. Workers that lived side by side and died together count once."""
+        log.warning("worker_died", worker=name, why=why)
+        if begun >= self._died_at:
+            self._deaths += 1
+            self._died_at = asyncio.get_running_loop().time()
+        if self._deaths >= DEATHS_IN_A_ROW:
+            self.stop(StoppedEarly(f"{self._deaths} workers died one after another; the last: {why}"))
+        if name:
+            for work in self._dispatch.died(name):
+                self._assembler.ended(work.id)
+            self._budget.leave(name)
+            self._outlook.forget(name)
+            del self._ticking[name]
+
+    async def _feed(self, worker: WorkerHandle, group: asyncio.TaskGroup) -> None:
+        # Nothing is paid before every node has shown that it has the keys, or has had its time to.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PREFLIGHT_S):
+                await self._go.wait()
+        self._go.set()
+        while not self._ended:
+            work = None if self.stopped else self._dispatch.next(worker.name)
+            if work is not None:
+                group.create_task(self._carry_out(worker, work))
+                continue
+            async with self._changed:
+                await self._changed.wait()
+
+    async def _carry_out(self, worker: WorkerHandle, work: Work) -> None:
+        task = await self._assembler.task(work)
+        if task is not None:
+            if not self._budget.holds(worker.name, work.account):
+                await self._tick(worker)
+            report = await worker.run(task)
+            self._deaths = 0
+            log.debug(
+                "task_done", worker=worker.name, judge=task.judge, model=task.model,
+                judged=report.judged, waiting=report.waiting, left=report.left,
+            )  # fmt: skip
+            if report.broken is not None:
+                self.stop(ActionNeeded(report.broken))
+            if report.action_needed is not None and work.account not in self._outlook.closed:
+                self._outlook.needs_action(work.account, report.action_needed)
+                self._close(work.account)
+            await self._reported(task, report)
+        self._assembler.ended(work.id)
+        self._dispatch.finished(worker.name, work.id)
+        await self.wake()
+
+    # ---- leases ------------------------------------------------------------------------------------------------
+
+    async def _keep_ticking(self, worker: WorkerHandle) -> None:
+        while not self._ended:
+            await self._tick(worker)
+            await self._pause(TICK_S if self.stopped is None else STOPPING_TICK_S)
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
+
+    def _be_quick(self) -> None:
+        """End all pauses that are under way; later ones are not affected."""
+        self._hurry.set()
+        self._hurry = asyncio.Event()
+
+    async def _tick(self, worker: WorkerHandle) -> None:
+        """Renew the worker's leases and hear its news. One at a time, so that each answer belongs to its leases."""
+        async with self._ticking[worker.name]:
+            for name in self._dispatch.workers:
+                self._budget.note(name, self._dispatch.demand(name))
+            leases = self._budget.leases(worker.name, self._dispatch.demand(worker.name))
+            news = await worker.tick(Tick(leases, stop=self.stopped is not None, close=self._outlook.closed))
+        self._budget.acknowledged(worker.name, news.accounts)
+        now = asyncio.get_running_loop().time()
+        for account in self._outlook.heard(worker.name, news.accounts, now):
+            self._close(account)
+        if self._budget.exhausted():
+            self.stop(StoppedEarly(f"the budget of {self._config.budget.usd} USD is spent; raise budget.usd to go on"))
+
+    def _close(self, account: str) -> None:
+        """Go on without this account: its tasks return, nothing more of it is handed out."""
+        log.info("account_closed", account=account)
+        self._dispatch.close(account)
+        self._be_quick()
