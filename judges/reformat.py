@@ -45,10 +45,10 @@ _BORDER = re.compile(r",\s+(?:so|therefore|hence|thus)\b", re.I)
 _REASON = re.compile(r"[,:—]|\b(?:because|since|as|for|and|although|though)\b", re.I)
 _CONDITION = re.compile(r"\b(?:if|whether|unless|otherwise|either|example|e\.g|supposed|instructed)\b|\?", re.I)
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+|\n")
-_NUMBER = re.compile(r"(?<![\w.])-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,6})?(?![\w%])(?!\.[0-9])")
+_NUMBER = re.compile(r"(?<![\w.])-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,6})?(?![\w%])(?!\.{1,9}[0-9])")
 _PAIR = re.compile(
     r"(?<![\w.])(-?[0-9]{1,9}(?:\.[0-9]{1,6})?)"
-    r"(\s{0,3}(?:/|-|–|—|out\s{1,3}of|to|through)\s{0,3})([0-9]{1,9})(?!\w|\.[0-9])",
+    r"(\s{0,3}(?:/|-|–|—|out\s{1,3}of|to|through)\s{0,3})([0-9]{1,9})(?!\w|\.{1,9}[0-9])",
     re.I,
 )
 """A fraction, or a scale from end to end."""
@@ -244,7 +244,7 @@ def _any(texts: Iterable[str]) -> str:
     """A pattern of any of the texts as a word of its own; of one letter or two only in its own case."""
     escaped = (re.escape(text.strip()) for text in sorted(texts, key=len, reverse=True))
     each = "|".join(f"(?-i:{text})" if len(text) < 3 and text != "no" else text for text in escaped)
-    return rf"(?<![\w.-])(?:{each})(?![\w-])(?!\.[0-9])"
+    return rf"(?<![\w.-])(?:{each})(?![\w-])(?!\.{{1,9}}[0-9])"
 
 
 def _only(own: list[str], others: list[str], text: str) -> bool:

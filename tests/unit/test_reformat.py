@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judges import Reason, Reply, load_judge, reformat_of, text_to_copy_from
@@ -196,6 +196,7 @@ def test_what_is_not_in_the_text_as_a_word_is_never_accepted(before: str, after:
 
 
 @given(number=st.integers(0, 5), text=st.text(alphabet="0123456789 ./,-abc", max_size=30))
+@example(number=5, text="5..0")
 def test_a_number_is_accepted_only_as_a_whole_token(number: int, text: str) -> None:
     found = how("score-0-5").accepted(str(number), text)
     if found is not None:
