@@ -1,7 +1,7 @@
 """The pool on Ray: workers as async actors, the aggregator as one actor on the driver's node.
 
-The only file that imports ray. Ray is transport and placement here: nothing is retried by it, no result is owned by a
-worker, and none of its errors leaves this file.
+Ray is transport and placement here: nothing is retried by it, no result is owned by a worker, and none of its errors
+leaves this file.
 """
 
 from __future__ import annotations
@@ -17,23 +17,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-# Read by Ray when it is imported.
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-
 import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from judges import Judge
 
-from .aggregator import Aggregator
-from .config import RunConfig
-from .errors import ConfigError, InputError, Interrupted, JuryboxError, StoppedEarly, WorkerDied
-from .log import configure as configure_log
-from .pool import AggregatorHandle, WorkerHandle
-from .protocol import Ack, Batch, History, News, Snapshot, Task, TaskReport, Tick
-from .worker import Worker
+from ..aggregator import Aggregator
+from ..config import RunConfig
+from ..errors import ConfigError, InputError, Interrupted, JuryboxError, StoppedEarly, WorkerDied
+from ..log import configure as configure_log
+from ..pool import AggregatorHandle, WorkerHandle
+from ..protocol import Ack, Batch, History, News, Snapshot, Task, TaskReport, Tick
+from ..worker import Worker
 
 AGGREGATOR_CPUS = 0.1
 WORKER_CPUS = 0.9
