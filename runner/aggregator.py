@@ -12,6 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from .disk import shortage
+from .errors import DiskFull
 from .ledger import Ledger, Spend
 from .protocol import Ack, Batch, History, Snapshot, Tally
 
@@ -20,20 +22,30 @@ class Aggregator:
     """The open ledger and its tallies. Calls must be serialized (a Ray actor does; in process, one executor thread)."""
 
     def __init__(self, path: Path | str) -> None:
-        self._ledger = Ledger(Path(path))
+        # Its session has looked the file through; after a death of this process, SQLite's log is still there.
+        self._ledger = Ledger(Path(path), checked=True)
         # Counted once here and kept by what each commit changed: a snapshot every second must not scan the ledger.
         self._tallies = self._ledger.tallies()
+        self._directory = Path(path).parent
+        self._trouble: str | None = None
 
     def record(self, batch: Batch) -> Ack:
         """Commits a batch; what is acknowledged is on the disk."""
-        recorded = self._ledger.record(batch)
+        try:
+            recorded = self._ledger.record(batch)
+        except DiskFull as error:
+            self._trouble = error.message
+            raise
+        self._trouble = None
         for pair, change in recorded.changes.items():
             self._tallies[pair] = _sum(self._tallies.get(pair, Tally()), change)
         return recorded.ack
 
     def snapshot(self) -> Snapshot:
-        """The counts as of the last commit."""
-        return Snapshot(dict(self._tallies))
+        """The counts as of the last commit, and whether there is room for more."""
+        if self._trouble is None and (short := shortage(self._directory)) is not None:
+            return Snapshot(dict(self._tallies), short.message)
+        return Snapshot(dict(self._tallies), self._trouble)
 
     def waiting(
         self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()

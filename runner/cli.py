@@ -6,7 +6,6 @@ only bugs show a traceback.
 
 from __future__ import annotations
 
-import signal
 from typing import NoReturn
 
 import typer
@@ -16,7 +15,9 @@ from .command.knowing import init, judges
 from .command.looking import export, report, status
 from .command.reading import read
 from .command.revising import rescore, retry
-from .errors import Interrupted, JuryboxError
+from .disk import is_full
+from .errors import DiskFull, Interrupted, JuryboxError
+from .interrupts import leave_alone, take_signals
 from .simulate.command import simulate
 
 app = typer.Typer(
@@ -43,8 +44,7 @@ app.command()(simulate)
 
 def main() -> None:
     """Entry point of the command."""
-    # As Ctrl-C: before the judging begins and after it has ended; the driver has a way of its own in between.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    take_signals()
     try:
         # Outside its standalone mode Typer returns what `typer.Exit` was given instead of ending the process with it.
         status = app(standalone_mode=False)
@@ -60,6 +60,8 @@ def main() -> None:
         # The reader of our output has had enough (`jurybox report | head`); Typer's way with that is `sys.exit(1)`.
         raise SystemExit(0 if isinstance(left.__context__, BrokenPipeError) else left.code) from None
     except Exception as error:
+        if is_full(error):
+            _fail(DiskFull(f"{getattr(error, 'filename', None) or 'output'}: nothing more can be written ({error})"))
         show = getattr(error, "show", None)
         if show is None:
             raise
@@ -68,10 +70,12 @@ def main() -> None:
     if status == Interrupted.exit_status:
         # Typer's own way with Ctrl-C, which says nothing.
         _fail(Interrupted("interrupted; run the same command to go on"))
+    leave_alone()
     raise SystemExit(status if isinstance(status, int) else 0)
 
 
 def _fail(error: JuryboxError) -> NoReturn:
+    leave_alone()
     typer.echo(f"jurybox: {error.message}", err=True)
     raise SystemExit(error.exit_status)
 

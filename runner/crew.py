@@ -160,6 +160,16 @@ class Crew:
                 await self._changed.wait()
 
     async def _carry_out(self, worker: WorkerHandle, work: Work) -> None:
+        try:
+            await self._carried_out(worker, work)
+        except StoppedEarly as error:
+            # What the others have in flight is paid for: it has its time to end.
+            self.stop(error)
+        self._assembler.ended(work.id)
+        self._dispatch.finished(worker.name, work.id)
+        await self.wake()
+
+    async def _carried_out(self, worker: WorkerHandle, work: Work) -> None:
         task = await self._assembler.task(work)
         if task is not None:
             if not self._budget.holds(worker.name, work.account):
@@ -176,9 +186,6 @@ class Crew:
                 self._outlook.needs_action(work.account, report.action_needed)
                 self._close(work.account)
             await self._reported(task, report)
-        self._assembler.ended(work.id)
-        self._dispatch.finished(worker.name, work.id)
-        await self.wake()
 
     # ---- leases ------------------------------------------------------------------------------------------------
 

@@ -12,10 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from . import schema
-from .errors import InputError, JuryboxError, RunLocked, StoppedEarly
+from .disk import full, writing
+from .errors import InputError, JuryboxError, LedgerDamaged, RunLocked, StoppedEarly
 
 BUSY_SECONDS = 30.0
 CACHE_KIB = 32_768
+
+_CANNOT_GROW = {
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+    sqlite3.SQLITE_IOERR_TRUNCATE,
+}
+"""What a quota, a limit on the size of files, or a full disk is to SQLite beside SQLITE_FULL."""
 
 Row = tuple[Any, ...]
 
@@ -23,27 +32,34 @@ Row = tuple[Any, ...]
 class Database:
     """The open file. Statements are executed where they are called; a transaction is a block."""
 
-    def __init__(self, path: Path, read_only: bool) -> None:
+    def __init__(self, path: Path, read_only: bool, checked: bool = False) -> None:
+        """`checked`: it is known to be whole, unless whoever wrote to it last left without closing it."""
         self._path = path
+        # SQLite takes it away when the last connection is closed.
+        self._check = not checked or _log_of(path).exists()
         if read_only and not path.is_file():
             raise InputError(f"{path}: there is no ledger here")
         if not read_only:
             try:
                 # Before SQLite makes it, so that the file and its -wal and -shm never have another mode.
-                path.touch(mode=0o600)
+                with writing(path.parent):
+                    path.touch(mode=0o600)
             except OSError as error:
                 raise RunLocked(f"{path} cannot be written: {error.strerror}") from error
-        with self._errors():
-            self._sqlite = sqlite3.connect(
-                path.absolute().as_uri() + ("?mode=ro" if read_only else "?mode=rw"),
-                uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False,
-            )  # fmt: skip
+        self._connect("ro" if read_only else "rw")
         try:
             with self._errors():
-                self._require_present_version() if read_only else self._prepare()
+                self._open_for_reading() if read_only else self._prepare()
         except BaseException:
             self.close()
             raise
+
+    def _connect(self, mode: str) -> None:
+        with self._errors():
+            self._sqlite = sqlite3.connect(
+                f"{self._path.absolute().as_uri()}?mode={mode}",
+                uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False,
+            )  # fmt: skip
 
     def close(self) -> None:
         """Closes the file."""
@@ -89,9 +105,8 @@ class Database:
 
     def _prepare(self) -> None:
         self.change(f"PRAGMA cache_size = -{CACHE_KIB}")
-        problem = self.value("PRAGMA quick_check(1)")
-        if problem != "ok":
-            raise JuryboxError(f"{self._path} is damaged: {problem}")
+        if self._check and (problem := self.value("PRAGMA quick_check(1)")) != "ok":
+            raise _damaged(self._path, problem)
         if self.value("PRAGMA journal_mode = WAL") != "wal":
             raise RunLocked(
                 f"{self._path}: this file system cannot hold a ledger (SQLite has no write-ahead log on it)"
@@ -103,6 +118,20 @@ class Database:
                     for statement in schema.MIGRATIONS[version]:
                         self.change(statement)
                 self.change(f"PRAGMA user_version = {schema.VERSION}")
+
+    def _open_for_reading(self) -> None:
+        try:
+            self._require_present_version()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_IOERR_SHMSIZE:
+                raise
+            # A disk so full that not even the index of the write-ahead log has room on it: held alone, SQLite keeps it
+            # in memory. Whoever writes has that file already, so there is nobody to be kept out.
+            self._sqlite.close()
+            self._connect("rw")
+            self.change("PRAGMA query_only = 1")
+            self.value("PRAGMA locking_mode = EXCLUSIVE")
+            self._require_present_version()
 
     def _require_present_version(self) -> None:
         version = self._version()
@@ -130,13 +159,29 @@ class Database:
 
 def _told(path: Path, error: sqlite3.Error) -> JuryboxError:
     """What an error of SQLite means for the run."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        return StoppedEarly(f"{path} cannot grow ({error}): free some space and run the same command again")
+    whole_code = getattr(error, "sqlite_errorcode", 0)
+    code = whole_code & 0xFF
+    if code == sqlite3.SQLITE_FULL or whole_code in _CANNOT_GROW:
+        return full(path.parent, f"{path.name} cannot grow ({error})")
+    if code == sqlite3.SQLITE_IOERR:
+        name = getattr(error, "sqlite_errorname", "")
+        return StoppedEarly(f"{path}: {error} ({name}): look at the disk, then run the same command again to go on")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return RunLocked(f"{path} is held by another process")
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return RunLocked(f"{path} cannot be opened: {error}")
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return JuryboxError(f"{path} is damaged: {error}")
+        return _damaged(path, str(error))
     return JuryboxError(f"{path}: {error}")
+
+
+def _damaged(path: Path, problem: str) -> LedgerDamaged:
+    return LedgerDamaged(
+        f"{path} is damaged: {problem}. Nothing was changed in it: put back a copy of it, or start anew with --out; "
+        "what was published of the run stands in results/ and attempts/ beside it"
+    )
+
+
+def _log_of(path: Path) -> Path:
+    """SQLite's write-ahead log of a database."""
+    return path.with_name(f"{path.name}-wal")

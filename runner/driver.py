@@ -18,7 +18,7 @@ from .budget import Budget
 from .config import RunConfig
 from .crew import Crew
 from .dispatch import Dispatch, Work
-from .errors import ActionNeeded, Interrupted, JuryboxError, StoppedEarly, weightiest
+from .errors import ActionNeeded, DiskFull, Interrupted, JuryboxError, StoppedEarly, Terminated, weightiest
 from .modes import Modes
 from .outlook import Outlook
 from .plan import Pair, Shard
@@ -28,7 +28,9 @@ from .stage import Staged
 
 WATCH_S = 0.5
 GRACE_S = 30.0
-"""How long requests in flight may take to end after the order to stop."""
+"""How long requests in flight may take to end, and to be recorded, after the order to stop."""
+SHORT_GRACE_S = 10.0
+"""The same where nobody waits for long, or what they bring can hardly be kept."""
 JUDGE_AGAIN = ("malformed", "refused", "halved", "retry")
 LAST_TRY = ("parked",)
 
@@ -115,6 +117,8 @@ class Driver:
             was_idle = self._dispatch.idle
             snapshot = await self._pool.aggregator.snapshot()
             self._watch(snapshot, self._outlook.throttled)
+            if snapshot.trouble is not None:
+                self.stop(DiskFull(snapshot.trouble))
             if self._crew.stopped is None:
                 open_work = [self._take_up(account, snapshot) for account in self._config.accounts()]
                 ended = not any(open_work) and was_idle and self._dispatch.idle
@@ -122,7 +126,8 @@ class Driver:
                 await self._crew.wake()
             else:
                 ended = self._dispatch.none_held
-                if asyncio.get_running_loop().time() - self._crew.stopped_at > GRACE_S:
+                grace_s = SHORT_GRACE_S if isinstance(self._crew.stopped, (Terminated, DiskFull)) else GRACE_S
+                if asyncio.get_running_loop().time() - self._crew.stopped_at > grace_s:
                     raise self._crew.stopped
             if ended:
                 await self._crew.end()

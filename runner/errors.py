@@ -5,9 +5,12 @@
     │   ├── ConfigError             a key of the config, with its path
     │   ├── ItemError               an item, with file:line and id
     │   ├── MeaningChanged          the directory holds a run that means something else, with a diff
-    │   └── RunLocked               another process works in the directory, or it cannot be written
+    │   ├── RunLocked               another process works in the directory, or it cannot be written
+    │   └── LedgerDamaged           run.db is not as it was written
     ├── Interrupted           130   SIGINT or SIGTERM; resumable
-    ├── StoppedEarly            4   outage, endpoint never reached, disk full, budget; resumable
+    │   └── Terminated              SIGTERM: whoever sent it will not wait for long
+    ├── StoppedEarly            4   outage, endpoint never reached, budget; resumable
+    │   └── DiskFull                nothing more can be written, or soon could not
     ├── ActionNeeded            5   401, no quota, unknown model: in the provider's words
     └── WorkerDied                  internal to pool and driver: a worker process is gone
 
@@ -49,16 +52,28 @@ class RunLocked(InputError):
     """The run directory is in use or cannot be written."""
 
 
+class LedgerDamaged(InputError):
+    """The run's ledger is not as it was written."""
+
+
 class Interrupted(JuryboxError):
     """The user asked to stop."""
 
     exit_status = 130
 
 
+class Terminated(Interrupted):
+    """The system asked to stop, and will not wait for long."""
+
+
 class StoppedEarly(JuryboxError):
     """The run stopped before its end and can be resumed as it is."""
 
     exit_status = 4
+
+
+class DiskFull(StoppedEarly):
+    """The run's file system takes nothing more, or is about to. What was acknowledged is kept, and can be read."""
 
 
 class ActionNeeded(JuryboxError):

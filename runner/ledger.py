@@ -41,8 +41,12 @@ class ShardRow:
 class Ledger:
     """The open ledger. One process at a time writes; any number may open it with `read_only` meanwhile."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self._db = Database(path, read_only)
+    def __init__(self, path: Path, *, read_only: bool = False, checked: bool = False) -> None:
+        """A file that is opened to be written to is looked through for damage.
+
+        `checked`: this session has done so, and it is done again only where the last writer was killed since.
+        """
+        self._db = Database(path, read_only, checked)
         self._recorder = Recorder(self._db)
         self.revisions = Revisions(self._db)
         """How all judgments together give way to others."""

@@ -1,7 +1,8 @@
 """What a worker has to tell the aggregator, kept until it is acknowledged.
 
 Hides batching and re-sending: one batch is in flight at a time, everything that arrives meanwhile goes into the next
-one, and a batch is sent again until the aggregator has answered, since an error never means "not recorded".
+one, and a batch is sent again until the aggregator has answered, since an error never means "not recorded". While it
+is away, or its disk is full, what waits here is bounded: `room` lets nobody through who would add to it.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ from dataclasses import dataclass
 
 import structlog
 
+from .errors import DiskFull
 from .protocol import Ack, Attempt, Batch, Judgment, Waiting
 
 LINGER_S = 0.02
 BATCH_RECORDS = 500
 UNSENT_NOTES = 200
 """Failed attempts that may wait for a batch: what a worker's death can lose of them."""
+
+UNACKNOWLEDGED = 200
+"""Records that may wait for their acknowledgement before no more requests are made."""
+FULL_PAUSE_S = 1.0
+"""Between two sends of a batch that the ledger's disk has no room for."""
 
 log = structlog.get_logger()
 Send = Callable[[Batch], Awaitable[Ack]]
@@ -42,11 +49,22 @@ class Outbox:
         self._queue: deque[_Record] = deque()
         self._lock = asyncio.Lock()
         self._unanswered: tuple[Batch, list[_Record]] | None = None
+        self._held_up = True
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def room(self) -> None:
+        """Return once few enough records wait that a request may add its own."""
+        await self._room.wait()
+
+    def let_through(self) -> None:
+        """Hold nobody up in `room` any more: nothing is asked from now on, and whoever waits is to see that."""
+        self._held_up = False
+        self._room.set()
 
     async def note(self, attempt: Attempt) -> None:
         """Send along with a later batch; waits only where many are unsent."""
-        record = _Record(attempt=attempt)
-        self._queue.append(record)
+        record = self._queued(_Record(attempt=attempt))
         if len(self._queue) >= UNSENT_NOTES:
             await self._flush(record)
 
@@ -57,8 +75,7 @@ class Outbox:
         waiting: Sequence[Waiting] = (),
     ) -> None:
         """Send, and return once it is acknowledged. What is given in one call is committed in one transaction."""
-        record = _Record(attempt, judgments, waiting)
-        self._queue.append(record)
+        record = self._queued(_Record(attempt, judgments, waiting))
         while not record.acknowledged:
             await self._flush(record)
 
@@ -77,12 +94,26 @@ class Outbox:
                 self._unanswered = self._next_batch()
             # Where sending was broken off, the aggregator may hold this number already: the same batch goes again.
             batch, records = self._unanswered
-            await self._send(batch)
+            while True:
+                try:
+                    await self._send(batch)
+                    break
+                except DiskFull:
+                    # The driver learns of it from the aggregator, and decides how long there is to make room.
+                    await asyncio.sleep(FULL_PAUSE_S)
             log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
             self._unanswered = None
             for record in records:
                 self._queue.popleft()
                 record.acknowledged = True
+            if len(self._queue) < UNACKNOWLEDGED:
+                self._room.set()
+
+    def _queued(self, record: _Record) -> _Record:
+        self._queue.append(record)
+        if len(self._queue) >= UNACKNOWLEDGED and self._held_up:
+            self._room.clear()
+        return record
 
     def _next_batch(self) -> tuple[Batch, list[_Record]]:
         records = [self._queue[i] for i in range(min(BATCH_RECORDS, len(self._queue)))]

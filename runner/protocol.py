@@ -249,6 +249,8 @@ class Snapshot:
     """The aggregator's live counts: (judge, model) → Tally."""
 
     tallies: dict[tuple[str, str], Tally]
+    trouble: str | None = None
+    """Why the last batch could not be recorded; its sender keeps it, and sends it again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from judges import Judge
 
 from .columns import ATTEMPT_COLUMNS, COLUMNS
 from .config import RunConfig
+from .disk import full, is_full
 from .errors import StoppedEarly
 from .frames import attempt_frames, frames
 from .ledger import Ledger
@@ -54,6 +55,8 @@ def publish_news(
     try:
         publish(directory, config, judges, staged, ledger)
     except OSError as error:
+        if is_full(error):
+            raise full(directory, f"the results could not be written ({os.strerror(error.errno or 0)})") from None
         raise StoppedEarly(
             f"{directory}: the results could not be written ({error.strerror}); every judgment is safe in "
             "run.db, and the same command writes them"
@@ -69,15 +72,20 @@ def write_parts(
     if fresh.exists():
         shutil.rmtree(fresh)
     fresh.mkdir(mode=0o700)
-    schema = arrow(pl.DataFrame(schema=dict(columns))).schema
-    for number, part in enumerate(_parts(iter(tables), rows_per_part)):
-        with _part(fresh / f"part-{number:05d}.parquet", schema) as writer:
-            for table in part:
-                writer.write_table(arrow(table))
-    if not any(fresh.iterdir()):
-        with _part(fresh / "part-00000.parquet", schema):
-            pass
-    sync_directory(fresh)
+    try:
+        schema = arrow(pl.DataFrame(schema=dict(columns))).schema
+        for number, part in enumerate(_parts(iter(tables), rows_per_part)):
+            with _part(fresh / f"part-{number:05d}.parquet", schema) as writer:
+                for table in part:
+                    writer.write_table(arrow(table))
+        if not any(fresh.iterdir()):
+            with _part(fresh / "part-00000.parquet", schema):
+                pass
+        sync_directory(fresh)
+    except BaseException:
+        # On a full disk, half of it is room that the ledger needs.
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
     _switch(fresh, target)
 
 

@@ -19,6 +19,7 @@ from judges import Judge, parse_judge
 
 from .config import RunConfig, parse_config
 from .difference import differences
+from .disk import is_full, writing
 from .errors import InputError, MeaningChanged, RunLocked
 from .plan import Pair
 from .variables import LEFT_OUT, variables_in
@@ -54,6 +55,7 @@ class RunDirectory:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             begun = self.manifest_file.exists() or self.ledger.exists()
+            self._refuse_links()
             if not begun:
                 self._refuse_strangers()
             effective = os.access in os.supports_effective_ids
@@ -66,6 +68,8 @@ class RunDirectory:
         except FileExistsError:
             raise RunLocked(f"{self.path}: is no directory") from None
         except OSError as error:
+            if is_full(error):
+                raise
             raise RunLocked(f"{self.path}: cannot be written: {error.strerror}") from None
         try:
             if not begun and self.path.stat().st_mode & 0o777 != 0o700:
@@ -75,6 +79,15 @@ class RunDirectory:
                 f"{self.path}: belongs to another user, so that nobody else can be kept out of it ({error.strerror}); "
                 "use --out for a directory of your own"
             ) from None
+
+    def _refuse_links(self) -> None:
+        """What is written under a link lands where nobody said that it should."""
+        links = sorted(entry.name for entry in self.path.iterdir() if entry.is_symlink())
+        if links:
+            raise RunLocked(
+                f"{self.path / links[0]}: is a symbolic link, and a run directory holds none: put the file itself "
+                "there, or use --out for another directory"
+            )
 
     def _refuse_strangers(self) -> None:
         strangers = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _FIRST_FILES | _OF_THE_DISK)
@@ -89,7 +102,7 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """Hold the directory for this process. The lock ends with the process, however that ends."""
         file = self.path / "lock"
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -124,12 +137,13 @@ class RunDirectory:
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace the manifest in one step."""
         temporary = self.manifest_file.with_suffix(".tmp")
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(manifest, file, indent=2, ensure_ascii=False)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o600)
-        temporary.replace(self.manifest_file)
+        with writing(self.path):
+            with temporary.open("w", encoding="utf-8") as file:
+                json.dump(manifest, file, indent=2, ensure_ascii=False)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(0o600)
+            temporary.replace(self.manifest_file)
 
     def opened(self) -> tuple[RunConfig, list[Judge]]:
         """Config and judges of the run that is here, as it was last carried out; InputError where there is none."""

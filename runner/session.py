@@ -6,24 +6,24 @@ What `jurybox run` and `jurybox.run()` have in common; the command line adds wor
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from judges import PARSER_VERSION, Judge, JudgeError, load_judge
 
 from .changes import Changes
 from .config import RunConfig
-from .errors import ConfigError, InputError, Interrupted, JuryboxError
+from .disk import is_full, network_of, require_space, writing
+from .errors import ConfigError, InputError
+from .interrupts import Interrupts
 from .ledger import COPYING_MODEL, Ledger
 from .modes import Modes
 from .plan import Estimate, Shard, pairs
@@ -40,6 +40,8 @@ from .stopping import Switch
 if TYPE_CHECKING:
     from .driver import Watch
     from .pool import Pool
+
+log = structlog.get_logger()
 
 
 def load_judges(config: RunConfig, base: Path) -> list[Judge]:
@@ -107,12 +109,18 @@ class Session:
     def __enter__(self) -> Session:
         self.run.create()
         self._stack.enter_context(self.run.locked())
+        if (kind := network_of(self.run.path)) is not None:
+            risk = "locks and syncs may not hold there what they promise; use --out for a disk of this machine"
+            log.warning("network_file_system", directory=str(self.run.path), kind=kind, risk=risk)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+        if error is not None and is_full(error):
+            with writing(self.run.path):
+                raise error
 
     def stay_until(self, end: Future[None]) -> None:
         """Hold the directory until that end, also after this session was closed: something works in it still."""
@@ -133,6 +141,7 @@ class Session:
             carried = None
             if ledger.meta("plan") != signature or not self.run.items.is_dir():
                 # An empty mark says "half made": whatever stops us now, the next session plans anew.
+                require_space(self.run.path)
                 ledger.set_meta("plan", "")
                 self.staged = stage(self.config, self.judges, self._base, self.run.items, self._sample, self._limit)
                 carried = self._plan_anew(ledger, self.staged)
@@ -165,7 +174,7 @@ class Session:
     def rescore(self) -> Changes:
         """Read all replies of the reopened run again, without a call; `revising.made` tells if anything changed."""
         assert self.staged is not None
-        with Ledger(self.run.ledger) as ledger:
+        with Ledger(self.run.ledger, checked=True) as ledger:
             return self.revising.rescore(ledger, self.staged)
 
     def retry(self, states: Sequence[str], judge: str | None, model: str | None, *, begin: bool) -> Plan:
@@ -174,7 +183,7 @@ class Session:
         With `begin` they are as good as asked: from now on any session goes on with them.
         """
         assert self.staged is not None
-        with Ledger(self.run.ledger) as ledger:
+        with Ledger(self.run.ledger, checked=True) as ledger:
             if begin:
                 ledger.revisions.begin_retry(states, judge, model)
                 return self._plan(ledger, self.staged, None)
@@ -226,7 +235,8 @@ class Session:
 
         assert self.staged is not None
         staged = self.staged
-        with Ledger(self.run.ledger) as ledger:
+        require_space(self.run.path)
+        with Ledger(self.run.ledger, checked=True) as ledger:
             spent = sum(spend.usage.cost_usd for spend in ledger.spend().values())
             modes = Modes(self.pairs, ledger.meta)
             if (copying := self.config.reformatter) is not None and copying not in self.config.models:
@@ -235,7 +245,7 @@ class Session:
         async def judging() -> None:
             orders = switch or Switch()
             # From here on: Ray takes some seconds to start, and an order to stop is heard meanwhile.
-            with _signals(orders.stop):
+            with Interrupts(orders.stop):
                 pool = make_pool()
                 try:
                     driver = Driver(
@@ -253,7 +263,7 @@ class Session:
         """Publish what is judged as Parquet, and report it."""
         assert self.staged is not None
         judges = {judge.name: judge for judge in self.judges}
-        with Ledger(self.run.ledger) as ledger:
+        with Ledger(self.run.ledger, checked=True) as ledger:
             self.revising.settle(ledger, self._staged)
             publish_news(self.run.path, self.config, judges, self.staged, ledger)
             return build(self.config.name, self.run.path, self.config, judges, self.staged, ledger)
@@ -262,36 +272,6 @@ class Session:
 def _inputs(staged: Staged) -> dict[str, Any]:
     """What was read, for the manifest: files with size and time or ETag, a dataset with its commit."""
     return {"inputs": staged.signature["files"]}
-
-
-class _signals:
-    """SIGINT or SIGTERM once: stop in good order. Twice: leave at once; what was acknowledged is in the ledger."""
-
-    def __init__(self, stop: Callable[[JuryboxError], None]) -> None:
-        self._stop = stop
-        self._told = False
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            # Only the main thread may take signals; in a notebook's worker thread they stay the notebook's.
-            return
-        loop = asyncio.get_running_loop()
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            if self._told:
-                os._exit(130)
-            self._told = True
-            sys.stderr.write("\njurybox: finishing the requests in flight; once more to leave at once\n")
-            name = signal.Signals(number).name
-            loop.call_soon_threadsafe(self._stop, Interrupted(f"interrupted by {name}"))
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, handle)
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
 
 
 def local_pool(session: Session) -> Pool:

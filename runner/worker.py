@@ -22,6 +22,7 @@ from .asking import ask
 from .client import Client, EndpointError, check_key
 from .completion import Completion
 from .config import Model, RunConfig
+from .errors import JuryboxError, weightiest
 from .inquiry import DOWN_PAUSE_S, Inquiry, NeedsAction
 from .ladder import again
 from .limiter import Limiter, Stopped
@@ -73,9 +74,13 @@ class Worker:
         async def judge(trials: tuple[Trial, ...]) -> None:
             ends.extend([await self._judge(task, trials, pair, account)] * len(trials))
 
-        async with asyncio.TaskGroup() as group:
-            for trials in task.requests:
-                group.create_task(judge(trials))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for trials in task.requests:
+                    group.create_task(judge(trials))
+        except* JuryboxError as errors:
+            # Naked: a group of them would not be known for what it is beyond this process.
+            raise weightiest(errors) from None
         await self._outbox.drain()
         return TaskReport(
             task=task.id,
@@ -90,7 +95,9 @@ class Worker:
         """Take new leases, or the order to stop; tell what was seen since the last tick."""
         for lease in tick.leases:
             self._account_named(lease.account).limiter.apply(lease)
-        self._stopping = self._stopping or tick.stop
+        if tick.stop:
+            self._stopping = True
+            self._outbox.let_through()
         for name, account in self._accounts.items():
             if self._stopping or name in tick.close:
                 account.close()
@@ -149,7 +156,9 @@ class Worker:
                 return "left"
             try:
                 async with account.limiter.slot(asked.tokens, asked.usd) as slot:
-                    if account.action_needed or self._broken:
+                    # In its place in flight: what has an answer, and what may yet get one, is bounded together.
+                    await self._outbox.room()
+                    if account.action_needed or self._broken or self._stopping:
                         return "left"
                     sent_at, sent_s = time.time(), loop.time()
                     completion = await client.complete(asked.body, asked.pair.kept)

@@ -48,7 +48,16 @@ LAYERS = (
     ("runner.comparison", "runner.metrics", "runner.neighbours", "runner.readings"),
     ("runner.agreement", "runner.questions"),
     # the outside world: files, SQLite, HTTP
-    ("runner.completion", "runner.log", "runner.outbox", "runner.rows", "runner.schema", "runner.stagedfiles"),
+    (
+        "runner.completion",
+        "runner.disk",
+        "runner.interrupts",
+        "runner.log",
+        "runner.outbox",
+        "runner.rows",
+        "runner.schema",
+        "runner.stagedfiles",
+    ),
     (
         "runner.database",
         "runner.jsonrows",

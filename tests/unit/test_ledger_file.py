@@ -160,8 +160,8 @@ def test_a_full_disk_stops_early_and_loses_nothing(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)])},
     )  # fmt: skip
     *acknowledged, message = done.stdout.splitlines()
-    assert message.startswith(f"{tmp_path / 'run.db'} cannot grow (")
-    assert message.endswith("): free some space and run the same command again")
+    assert message.startswith(f"{tmp_path}: run.db cannot grow (")
+    assert message.endswith("free some space and run the same command again to go on")
     assert [int(seq) for seq in acknowledged] == list(range(1, len(acknowledged) + 1))
     with Ledger(tmp_path / "run.db") as ledger:
         assert ledger.shards()[0].done == len(judgments(ledger)) == 100 * len(acknowledged)
