@@ -91,7 +91,7 @@ class Assembler:
         # In this order: a trial that is judged in between is found in one of the two.
         skip = await self._aggregator.pending_positions(shard.id)
         skip |= await self._aggregator.done_positions(shard.id)
-        histories = {p: History() for p in range(shard.rows) if p not in skip}
+        histories = dict.fromkeys((p for p in range(shard.rows) if p not in skip), History())
         return await self._made(work_id, {shard.id: histories})
 
     async def _again(self, work_id: int, again: Again) -> Task | None:

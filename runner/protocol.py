@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from .records import Record
+
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Record):
     """Tokens and money. Floats, since a batched request is shared out over its trials."""
 
     input_tokens: float = 0.0
@@ -42,7 +44,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class History(Record):
     """What a trial has been through before: carried while it waits in the ledger to be judged again."""
 
     malformed: int = 0
@@ -65,7 +67,7 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Record):
     """One trial as a worker gets it. `fields` is the item's fields as JSON bytes; labels never leave the driver."""
 
     shard: int
@@ -80,7 +82,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Task(Record):
     """What the driver hands to a worker: requests of one judge, model and repeat, each with the trials it carries.
 
     The trials of one request have been through the same: their histories differ in attempts and usage only.
@@ -98,7 +100,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskReport:
+class TaskReport(Record):
     """How a task ended. Everything counted in `judged` and `waiting` is acknowledged by the aggregator."""
 
     task: int
@@ -115,7 +117,7 @@ class TaskReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Record):
     """One request as made. Written once, never changed."""
 
     request_id: str
@@ -153,7 +155,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgment:
+class Judgment(Record):
     """The outcome a trial ended with, as recorded."""
 
     shard: int
@@ -189,7 +191,7 @@ class Judgment:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(Record):
     """A trial that goes out again: `why` is malformed, refused, halved or parked; or retry, of a judged trial."""
 
     shard: int
@@ -200,7 +202,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Record):
     """What a worker sends to the aggregator: kept by the worker and sent again until acknowledged.
 
     `seq` counts 1, 2, … per sender with one batch in flight, so a batch that arrives twice is known by its number.
@@ -214,7 +216,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(Record):
     """The batch is committed and synced."""
 
     seq: int
@@ -223,7 +225,7 @@ class Ack:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Record):
     """Live counts of one judge × model."""
 
     trials: int = 0
@@ -245,7 +247,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Record):
     """The aggregator's live counts: (judge, model) → Tally."""
 
     tallies: dict[tuple[str, str], Tally]
@@ -254,7 +256,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Record):
     """A worker's share of one account's limits. None: not limited."""
 
     account: str
@@ -266,7 +268,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class AccountNews:
+class AccountNews(Record):
     """What a worker saw of one account since its last tick."""
 
     account: str
@@ -288,7 +290,7 @@ class AccountNews:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Record):
     """Driver to worker, about once a second: leases, or the order to stop."""
 
     leases: tuple[Lease, ...]
@@ -299,7 +301,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class News(Record):
     """A worker's answer to a tick."""
 
     accounts: tuple[AccountNews, ...]

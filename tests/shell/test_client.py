@@ -168,7 +168,13 @@ async def test_the_body_arrives_byte_for_byte_with_key_and_extras() -> None:
     async with asking(reply(), extra=extra) as (client, server):
         await client.complete(BODY)
         await client.complete(BODY)
-    for line, headers, body in server.requests:
+        await client.complete({**BODY, "max_tokens": 10})
+    *alike, (line, headers, body) = server.requests
+    # The package builds the first request; later ones are made like it.
+    assert alike[0] == alike[1]
+    assert (line, {**headers, "content-length": ""}) == (alike[0][0], {**alike[0][1], "content-length": ""})
+    assert json.loads(body) == {**BODY, "max_tokens": 10, "reasoning_effort": "low"}
+    for line, headers, body in alike:
         assert line == "POST /v1/chat/completions?api-version=7 HTTP/1.1"
         assert headers["authorization"] == f"Bearer {KEY}"
         assert headers["content-type"] == "application/json"

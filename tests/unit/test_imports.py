@@ -17,6 +17,7 @@ LAYERS = (
     # what is asked, and how a reply is read
     ("judges",),
     # what a run means, how it can end badly, what travels
+    ("runner.records",),
     ("runner.batches", "runner.errors", "runner.failpoints", "runner.protocol"),
     ("runner.labels", "runner.override", "runner.variables"),
     ("runner.inputs",),
