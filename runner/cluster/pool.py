@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+import ray._private.worker
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -220,6 +221,8 @@ class RayPool:
                 signal.signal(signal.SIGTERM, before)
 
     def _init(self, address: str | None) -> None:
+        # Ray tells of workers that died on stdout, where only the result belongs, whatever `log_to_driver` says.
+        ray._private.worker._worker_logs_enabled = False
         if address is not None:
             ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
             return
@@ -266,3 +269,4 @@ class RayPool:
                 await self._aggregator.close()
         finally:
             ray.shutdown()
+            ray._private.worker._worker_logs_enabled = True
