@@ -6,15 +6,44 @@ Hides what counts as trouble of the endpoint itself, and what the driver is told
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from .client import EndpointError
-from .limiter import Limiter
+from .asked import Asked
+from .client import Client, EndpointError
+from .completion import Completion
+from .limiter import Limiter, Slot, Stopped
+from .outbox import Outbox
 from .policy import ErrorKind
 from .protocol import AccountNews
+from .usage import NOTHING
 
 OUTAGE_AFTER = 20
 """Failures in a row, with no success between them, after which they may be the endpoint's own."""
+
+
+@dataclass(slots=True)
+class Place:
+    """Leave to send one request, now. Only here requests go out."""
+
+    asked: Asked
+    slot: Slot
+    sent: bool = False
+
+    async def complete(self, client: Client, keep: Collection[str] = ()) -> Completion:
+        """Send it, at most once, and count what it cost: in doubt all that it may have."""
+        self.sent = True
+        self.slot.settle(self.asked.bound.usd)
+        try:
+            completion = await client.complete(self.asked.body, keep)
+        except EndpointError as error:
+            if not error.may_be_billed:
+                self.slot.settle(0.0)
+            raise
+        if completion.counted:
+            self.slot.settle(completion.usage.cost_usd)
+        return completion
 
 
 @dataclass(slots=True)
@@ -22,6 +51,7 @@ class Account:
     """Counts since the last tick or the last success, and whether the account is closed."""
 
     limiter: Limiter
+    outbox: Outbox
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     succeeded: int = 0
     answered: int = 0
@@ -41,6 +71,19 @@ class Account:
     def is_down(self) -> bool:
         """Whether the endpoint itself may be in trouble: then what fails says nothing about the trial that met it."""
         return self.failing >= OUTAGE_AFTER
+
+    @asynccontextmanager
+    async def place(self, asked: Asked) -> AsyncIterator[Place]:
+        """Room for one request in the limits, and in what the ledger has reserved. Raises Stopped."""
+        async with self.limiter.slot(asked.tokens, asked.usd) as slot:
+            await self.outbox.hold(asked.task.model, asked.bound)
+            place = Place(asked, slot)
+            try:
+                if self.limiter.stopped:
+                    raise Stopped(self.limiter.account)
+                yield place
+            finally:
+                self.outbox.over(asked.task.model, NOTHING if place.sent else asked.bound)
 
     def saw_success(self) -> None:
         """A good reply came."""

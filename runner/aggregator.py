@@ -65,6 +65,10 @@ class Aggregator:
         """Everything ever spent in this run, by model."""
         return self._ledger.spend()
 
+    def spent_by(self, sender: str) -> float:
+        """What a sender may have spent at most."""
+        return self._ledger.spent_by(sender)
+
     def keep(self, key: str, value: str) -> None:
         """Keeps a value with the run."""
         self._ledger.set_meta(key, value)

@@ -22,6 +22,7 @@ from .ladder import Again
 from .plan import Pair
 from .protocol import Attempt, History, Judgment, Task, Trial, Usage, Waiting
 from .structured import FIELDS
+from .usage import NOTHING, Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Asked:
     body: dict[str, Any]
     tokens: int
     usd: float
+    bound: Bound
+    """What it can come to, whatever the tokenizer: reserved before it is sent."""
     request_id: str
     worker: str
     stage: str
@@ -179,6 +182,7 @@ class Asked:
             status=error.status,
             error=f"{error.kind.value}: {error.message}",
             retry_after_s=error.retry_after_s,
+            freed=NOTHING if error.may_be_billed else self.bound,
         )
 
     def answered(self, try_: int, sent_at: float, completion: Completion, outcomes: Sequence[Outcome] = ()) -> Attempt:
@@ -196,6 +200,7 @@ class Asked:
             latency_s=completion.latency_s,
             reading=reading_of(outcomes),
             parser_version=PARSER_VERSION if outcomes else None,
+            freed=self.bound if completion.counted else NOTHING,
         )
 
     def _attempt(self, try_: int, sent_at: float) -> Attempt:

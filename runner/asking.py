@@ -6,17 +6,26 @@ Hides how a fresh request differs from the first one: by its seed, by what a rep
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from .asked import Asked, item_of
-from .config import Price
+from .config import Model, Price
 from .ladder import resampled
 from .plan import Messages, Pair, estimate_tokens, prompt_bytes
 from .protocol import History, Task, Trial
+from .usage import Bound
 
 DEFAULT_REPLY_TOKENS = 512
-"""Reserved for a reply where the sampling sets no max_tokens."""
+"""What a reply is taken to need where the sampling sets no max_tokens."""
+LONGEST_REPLY_TOKENS = 16_384
+"""What a reply is taken to need at most where no max_tokens is sent."""
+TEMPLATE_TOKENS = 256
+"""What an endpoint may put around the messages: the chat template's own words."""
+REPLY_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked:
@@ -38,6 +47,7 @@ def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked
     stage = _stage(trials[0].history)
     sampling = resampled(pair.sampling, trials[0].history)
     tokens, usd = at_most(messages, sampling.get("max_tokens", pair.sampling.max_tokens), pair.model.price)
+    body = pair.body(messages, len(trials), sampling)
     return Asked(
         task=task,
         trials=trials,
@@ -45,9 +55,10 @@ def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked
         items=items,
         keys=keys,
         pair=pair,
-        body=pair.body(messages, len(trials), sampling),
+        body=body,
         tokens=tokens,
         usd=usd,
+        bound=bound_of(body, pair.model),
         request_id=request_id(stage, keys),
         worker=worker,
         stage=stage,
@@ -68,6 +79,7 @@ def about_nothing(task: Task, pair: Pair, body: dict[str, Any], worker: str) -> 
         body=body,
         tokens=tokens,
         usd=usd,
+        bound=bound_of(body, pair.model),
         request_id="",
         worker=worker,
         stage="probe",
@@ -75,11 +87,32 @@ def about_nothing(task: Task, pair: Pair, body: dict[str, Any], worker: str) -> 
 
 
 def at_most(messages: Messages, max_tokens: int | None, price: Price | None) -> tuple[int, float]:
-    """Tokens and USD that a request may take at most, by estimate."""
+    """Tokens and USD that a request may take at most, by estimate: what the limits are kept by."""
     tokens_in = estimate_tokens(prompt_bytes(messages))
     tokens_out = max_tokens or DEFAULT_REPLY_TOKENS
     usd = 0.0 if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6
     return tokens_in + tokens_out, usd
+
+
+def bound_of(body: Mapping[str, Any], model: Model) -> Bound:
+    """What a request can come to: no tokenizer makes more tokens of a text than it has bytes.
+
+    The body as it is sent stands for the messages: its other fields, of which an endpoint may count the demanded form
+    too, and its syntax are on the safe side.
+    """
+    sent = {**body, **model.extra.body}
+    try:
+        given = len(orjson.dumps(sent)) + TEMPLATE_TOKENS
+    except orjson.JSONEncodeError:
+        # It will not be sent: the client finds the same.
+        given = TEMPLATE_TOKENS
+    limits = [limit for name in REPLY_LIMITS if isinstance(limit := sent.get(name), int)]
+    taken = max(limits, default=LONGEST_REPLY_TOKENS)
+    usd = 0.0
+    if (price := model.price) is not None:
+        usd = given * max(price.input, price.cached_input or 0.0) + taken * price.output
+    # Prices are per million tokens.
+    return Bound(1, given + taken, math.ceil(usd * 1e3))
 
 
 def _stage(history: History) -> str:

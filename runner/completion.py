@@ -27,6 +27,8 @@ NO_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_act
 NO_MODEL = {"model_not_found", "deploymentnotfound", "unknown_model"}
 NO_KEY = {"invalid_api_key", "authentication_error", "invalid_authentication"}
 FILTERED = {"content_filter", "content_policy_violation", "responsibleaipolicyviolation"}
+GAVE_UP_WAITING = (504, 524)
+"""A gateway's words for a server that may still be at work; the second is not in the standard."""
 OVERLOADED = 529
 """Not in the standard; some providers send it for 429's meaning."""
 _KEYLIKE = re.compile(r"(?i)\bbearer\s+\S+|\bsk-[\w*.-]{6,}")
@@ -46,6 +48,8 @@ class Completion:
     latency_s: float
     notes: tuple[str, ...] = ()
     """How the request was put otherwise than asked, because this endpoint takes it only so."""
+    counted: bool = True
+    """Whether it tells what it took; if not, its usage is zero and means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,16 @@ class EndpointError(Exception):
         self.retry_after_s = retry_after_s
         self.put_otherwise = False
         """The same request, sent again, will be put as this endpoint wants it."""
+
+    @property
+    def may_be_billed(self) -> bool:
+        """Whether the request may have been carried out although nothing usable came back."""
+        match self.kind:
+            case ErrorKind.TIMEOUT | ErrorKind.CONNECTION | ErrorKind.BAD_REPLY:
+                return True
+            case ErrorKind.SERVER:
+                return self.status in GAVE_UP_WAITING
+        return False
 
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.message}"
@@ -144,6 +158,7 @@ def read(body: bytes, price: Price | None, latency_s: float) -> Completion | Tro
         system_fingerprint=_text(data.get("system_fingerprint")),
         usage=_usage(data.get("usage"), price),
         latency_s=latency_s,
+        counted=isinstance(data.get("usage"), dict),
     )
 
 

@@ -53,6 +53,8 @@ class Crew:
         self._assembler = assembler
         self._reported = reported
         self._ticking: dict[str, asyncio.Lock] = {}
+        self._senders: dict[str, str] = {}
+        """Worker → its name in the ledger."""
         self._changed = asyncio.Condition()
         self._hurry = asyncio.Event()
         self._ended = False
@@ -109,6 +111,7 @@ class Crew:
                     group.create_task(self._feed(worker, group))
             except* WorkerDied as deaths:
                 self._bury(name, begun, str(weightiest(deaths)))
+                await self._settle(name)
             await self.wake()
 
     async def _start_worker(self) -> WorkerHandle:
@@ -144,6 +147,11 @@ class Crew:
             self._budget.leave(name)
             self._outlook.forget(name)
             del self._ticking[name]
+
+    async def _settle(self, name: str) -> None:
+        """What a dead worker may have spent is less than all that it had been granted."""
+        if name in self._senders:
+            self._budget.settle(name, await self._pool.aggregator.spent_by(self._senders.pop(name)))
 
     async def _feed(self, worker: WorkerHandle, group: asyncio.TaskGroup) -> None:
         # Nothing is paid before every node has shown that it has the keys, or has had its time to.
@@ -211,6 +219,7 @@ class Crew:
                 self._budget.note(name, self._dispatch.demand(name))
             leases = self._budget.leases(worker.name, self._dispatch.demand(worker.name))
             news = await worker.tick(Tick(leases, stop=self.stopped is not None, close=self._outlook.closed))
+        self._senders[worker.name] = news.sender
         self._budget.acknowledged(worker.name, news.accounts)
         now = asyncio.get_running_loop().time()
         for account in self._outlook.heard(worker.name, news.accounts, now):

@@ -163,15 +163,14 @@ class Inquiry:
     ) -> Completion | EndpointError:
         reply: Any
         probe = replace(probe, request_id=uuid.uuid4().hex)
-        async with account.limiter.slot(probe.tokens, probe.usd) as slot:
+        async with account.place(probe) as place:
             sent_at = time.time()
             try:
-                reply = await client.complete(probe.body, keep)
+                reply = await place.complete(client, keep)
             except EndpointError as error:
                 account.saw_error(error)
                 attempt, reply = probe.failed(1, sent_at, error), error
             else:
-                slot.settle(reply.usage.cost_usd)
                 self.saw_success(probe, account)
                 attempt = probe.answered(1, sent_at, reply)
         await self._note(attempt)

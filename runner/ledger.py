@@ -22,6 +22,7 @@ from .plan import Shard
 from .protocol import Batch, History, Tally, Usage
 from .recording import Counts, JudgeModel, Recorded, Recorder, Spend, history_of, tally_of
 from .revisions import Revisions
+from .usage import Bound
 
 __all__ = ["Ledger", "Recorded", "ShardRow", "Spend"]
 
@@ -169,6 +170,19 @@ class Ledger:
         for (_, model), spend in self._spend_by_pair().items():
             total[model] = total.get(model, Spend()) + spend
         return total
+
+    def reserved(self) -> Bound:
+        """What may have been billed beyond all `spend`: requests that were never settled, of dead senders mostly.
+
+        While workers run also what they have reserved for their next requests.
+        """
+        ((*bound, _),) = self._db.rows(schema.RESERVED)
+        return Bound(*bound)
+
+    def spent_by(self, sender: str) -> float:
+        """What a sender of batches may have spent at most, in USD: settled, and reserved without being settled."""
+        ((_, _, nano_usd, settled),) = self._db.rows(f"{schema.RESERVED} WHERE sender = ?", sender)
+        return float(settled + Bound(nano_usd=nano_usd).usd)
 
     def earlier(self) -> Spend:
         """What was spent on pairs of judge and model that the plan no longer holds."""

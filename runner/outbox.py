@@ -2,20 +2,25 @@
 
 Hides batching and re-sending: one batch is in flight at a time, everything that arrives meanwhile goes into the next
 one, and a batch is sent again until the aggregator has answered, since an error never means "not recorded". While it
-is away, or its disk is full, what waits here is bounded: `room` lets nobody through who would add to it.
+is away, or its disk is full, what waits here is bounded: `room` lets nobody through who would add to it. What is to be
+spent goes the same way before it is spent (`hold`): each batch asks for what will be wanted next.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import structlog
 
 from .errors import DiskFull
 from .protocol import Ack, Attempt, Batch, Judgment, Waiting
+from .reserve import Reserve
+from .usage import NOTHING, Bound
 
 LINGER_S = 0.02
 BATCH_RECORDS = 500
@@ -43,7 +48,8 @@ class Outbox:
     """Send records in numbered batches. `send` returns once the batch is committed, and raises only for good."""
 
     def __init__(self, sender: str, send: Send) -> None:
-        self._sender = sender
+        self.sender = sender
+        self._reserve = Reserve(time.monotonic, LINGER_S)
         self._send = send
         self._seq = 0
         self._queue: deque[_Record] = deque()
@@ -80,9 +86,33 @@ class Outbox:
             await self._flush(record)
 
     async def drain(self) -> None:
-        """Return once everything noted so far is acknowledged."""
+        """Return once everything noted so far is acknowledged, and what was reserved for nothing is given back."""
+        if self._reserve.is_surplus and not self._queue:
+            self._queue.append(_Record())
         while self._queue:
             await self._flush(self._queue[-1])
+
+    def spending(self) -> AbstractContextManager[None]:
+        """Requests may be sent. Outside of all such blocks nothing stays reserved for requests to come."""
+        return self._reserve.in_use()
+
+    async def hold(self, model: str, bound: Bound) -> None:
+        """Return once the ledger has reserved for one request what it may come to at most. Then `over` is due."""
+        if self._reserve.take(model, bound):
+            return
+        self._reserve.wait(model, bound)
+        try:
+            met = False
+            while not met:
+                await self.record()
+                met = self._reserve.meet(model, bound)
+        except BaseException:
+            self._reserve.give_up(model, bound)
+            raise
+
+    def over(self, model: str, unsent: Bound = NOTHING) -> None:
+        """A request that was reserved for has ended; `unsent` is its bound where it never went out."""
+        self._reserve.over(model, unsent)
 
     async def _flush(self, wanted: _Record) -> None:
         async with self._lock:
@@ -103,6 +133,7 @@ class Outbox:
                     await asyncio.sleep(FULL_PAUSE_S)
             log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
             self._unanswered = None
+            self._reserve.granted(batch.reserved)
             for record in records:
                 self._queue.popleft()
                 record.acknowledged = True
@@ -119,10 +150,11 @@ class Outbox:
         records = [self._queue[i] for i in range(min(BATCH_RECORDS, len(self._queue)))]
         self._seq += 1
         batch = Batch(
-            sender=self._sender,
+            sender=self.sender,
             seq=self._seq,
             attempts=tuple(record.attempt for record in records if record.attempt),
             judgments=tuple(judgment for record in records for judgment in record.judgments),
             waiting=tuple(waiting for record in records for waiting in record.waiting),
+            reserved=self._reserve.due(),
         )
         return batch, records

@@ -54,6 +54,9 @@ class AggregatorHandle(Protocol):
     async def pending_positions(self, shard: int) -> set[int]:
         """Positions of a shard that wait to be judged again."""
 
+    async def spent_by(self, sender: str) -> float:
+        """What a sender of batches may have spent at most, in USD."""
+
     async def keep(self, key: str, value: str) -> None:
         """Keep a value with the run."""
 
@@ -102,6 +105,9 @@ class _LocalAggregator:
 
     async def pending_positions(self, shard: int) -> set[int]:
         return await self._call(self._aggregator.pending_positions, shard)
+
+    async def spent_by(self, sender: str) -> float:
+        return await self._call(self._aggregator.spent_by, sender)
 
     async def keep(self, key: str, value: str) -> None:
         await self._call(self._aggregator.keep, key, value)

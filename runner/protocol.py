@@ -9,38 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .records import Record
-
-
-@dataclass(frozen=True, slots=True)
-class Usage(Record):
-    """Tokens and money. Floats, since a batched request is shared out over its trials."""
-
-    input_tokens: float = 0.0
-    cached_tokens: float = 0.0
-    output_tokens: float = 0.0
-    reasoning_tokens: float = 0.0
-    cost_usd: float = 0.0
-
-    def shared(self, parts: int) -> Usage:
-        """An equal share of it."""
-        if parts == 1:
-            return self
-        return Usage(
-            self.input_tokens / parts,
-            self.cached_tokens / parts,
-            self.output_tokens / parts,
-            self.reasoning_tokens / parts,
-            self.cost_usd / parts,
-        )
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.output_tokens + other.output_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-            self.cost_usd + other.cost_usd,
-        )
+from .usage import NOTHING, Bound
+from .usage import Usage as Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +122,8 @@ class Attempt(Record):
     `refused:model`). None where no reply came, or none that judges."""
     parser_version: str | None = None
     """Of the reader, where there is a reading."""
+    freed: Bound = NOTHING
+    """What was reserved for it, once it is known what it took; nothing where it may have been billed all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +185,8 @@ class Batch(Record):
     attempts: tuple[Attempt, ...] = ()
     judgments: tuple[Judgment, ...] = ()
     waiting: tuple[Waiting, ...] = ()
+    reserved: tuple[tuple[str, Bound], ...] = ()
+    """Model → what the sender may spend from now on besides, or gives back, where it is below zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,3 +280,5 @@ class News(Record):
 
     accounts: tuple[AccountNews, ...]
     rss_bytes: int = 0
+    sender: str = ""
+    """Under which name the ledger knows what this worker spends."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any, Protocol
 
 from . import schema
 from .errors import JuryboxError
 from .protocol import Ack, Attempt, Batch, History, Judgment, Tally, Usage, Waiting
+from .usage import Bound
 
 UNDECIDED_REQUESTS = 10_000
 """How many requests are remembered (and, after a restart, how far back attempts are searched) for a judgment that
@@ -65,7 +66,7 @@ class Recorder:
 
     def apply(self, batch: Batch) -> Recorded:
         """Writes a batch inside the open transaction."""
-        size = len(batch.attempts) + len(batch.judgments) + len(batch.waiting)
+        size = len(batch.attempts) + len(batch.judgments) + len(batch.waiting) + len(batch.reserved)
         last = self._db.value("SELECT seq FROM senders WHERE sender = ?", batch.sender)
         if last is not None and batch.seq <= last:
             before = self._db.value("SELECT records FROM senders WHERE sender = ?", batch.sender)
@@ -78,6 +79,7 @@ class Recorder:
 
         counts: Counts = defaultdict(lambda: defaultdict(int))
         spent = self._add_spend(batch.attempts)
+        self._reserve(batch)
         requests = self._add_attempts(batch.attempts)
         names = self._names({trial.shard for trial in batch.judgments} | {trial.shard for trial in batch.waiting})
         duplicates = self._add_judgments(batch, requests, names, counts)
@@ -94,6 +96,18 @@ class Recorder:
         rows = [(*pair, spend.requests, *schema.usage_row(spend.usage)) for pair, spend in spent.items()]
         self._db.change_many(schema.ADD_SPEND, rows)
         return spent
+
+    def _reserve(self, batch: Batch) -> None:
+        """What an attempt took and what was reserved for it change places; both in this one transaction."""
+        more: defaultdict[str, Bound] = defaultdict(Bound)
+        settled: defaultdict[str, float] = defaultdict(float)
+        for model, bound in batch.reserved:
+            more[model] += bound
+        for attempt in batch.attempts:
+            more[attempt.model] -= attempt.freed
+            settled[attempt.model] += attempt.usage.cost_usd
+        rows = [(batch.sender, model, *astuple(bound), settled[model]) for model, bound in more.items()]
+        self._db.change_many(schema.ADD_RESERVED, rows)
 
     def _add_attempts(self, attempts: Sequence[Attempt]) -> dict[str, int]:
         """Request → id of the attempt that answered it (the last that was answered, or else the last)."""

@@ -21,7 +21,7 @@ from judges import Outcome, Provenance, Reformat, Reply, Sampling, Scored, refor
 from . import policy, structured
 from .account import Account
 from .asked import Asked
-from .asking import at_most, request_id
+from .asking import at_most, bound_of, request_id
 from .client import Client, EndpointError, ErrorKind
 from .completion import Completion
 from .config import SAME, Model, RunConfig
@@ -117,10 +117,9 @@ class Reformatter:
             try:
                 async with AsyncExitStack() as stack:
                     async with asyncio.timeout(SLOT_WAIT_S):
-                        slot = await stack.enter_async_context(account.limiter.slot(copying.tokens, copying.usd))
+                        place = await stack.enter_async_context(account.place(copying))
                     sent_at, sent_s = time.time(), asyncio.get_running_loop().time()
-                    completion = await client.complete(copying.body)
-                    slot.settle(completion.usage.cost_usd)
+                    completion = await place.complete(client)
             except EndpointError as error:
                 account.saw_error(error)
                 last = copying.failed(sends, sent_at, error)
@@ -187,13 +186,15 @@ class Reformatter:
         tokens, usd = at_most(messages, sampling.max_tokens, model.price)
         way = None if model.name in self._unguided else self._way(asked, model, how)
         body = {"model": model.model, "messages": messages, **sampling.body()}
+        body |= structured.demand(way, how.constraint, STAGE)
         return replace(
             asked,
             pair=replace(asked.pair, model=model),
             task=replace(asked.task, model=model.name),
-            body=body | structured.demand(way, how.constraint, STAGE),
+            body=body,
             tokens=tokens,
             usd=usd,
+            bound=bound_of(body, model),
             request_id=request_id(STAGE, (asked.request_id.encode(), *asked.keys)),
             stage=STAGE,
         )

@@ -124,7 +124,18 @@ _VERSION_4 = (
     judgments_table(", ".join((_OUTCOME_1, *_BATCH)), "renewed"),
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+# What each sender of batches may spend at most beyond what it has settled: the bounds of its requests that are not
+# settled, and what it has reserved for the next. `settled_usd` is the sender's alone; `spend` is everybody's.
+_VERSION_5 = (
+    """
+    CREATE TABLE reserved (
+        sender TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, tokens INTEGER NOT NULL,
+        nano_usd INTEGER NOT NULL, settled_usd REAL NOT NULL, PRIMARY KEY (sender, model)
+    ) WITHOUT ROWID
+    """,
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 """MIGRATIONS[n] brings a ledger of version n to version n + 1. A released one never changes."""
 
 VERSION = len(MIGRATIONS)
@@ -153,6 +164,14 @@ PUT_META = _insert("meta", ("key", "value")) + " ON CONFLICT (key) DO UPDATE SET
 ADD_SPEND = _insert("spend", ("judge", "model", "requests", *USAGE_COLUMNS)) + (
     " ON CONFLICT (judge, model) DO UPDATE SET "
     + ", ".join(f"{name} = {name} + excluded.{name}" for name in ("requests", *USAGE_COLUMNS))
+)
+ADD_RESERVED = _insert("reserved", ("sender", "model", "requests", "tokens", "nano_usd", "settled_usd")) + (
+    " ON CONFLICT (sender, model) DO UPDATE SET "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in ("requests", "tokens", "nano_usd", "settled_usd"))
+)
+RESERVED = (
+    "SELECT coalesce(sum(requests), 0), coalesce(sum(tokens), 0), coalesce(sum(nano_usd), 0),"
+    " coalesce(sum(settled_usd), 0.0) FROM reserved"
 )
 
 # A judgment's own `revision` is the one that brought it; read together they make up the run's present one.

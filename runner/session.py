@@ -237,7 +237,8 @@ class Session:
         staged = self.staged
         require_space(self.run.path)
         with Ledger(self.run.ledger, checked=True) as ledger:
-            spent = sum(spend.usage.cost_usd for spend in ledger.spend().values())
+            # What may have been billed counts: the cap is to hold with it.
+            spent = sum(spend.usage.cost_usd for spend in ledger.spend().values()) + ledger.reserved().usd
             modes = Modes(self.pairs, ledger.meta)
             if (copying := self.config.reformatter) is not None and copying not in self.config.models:
                 ledger.set_meta(COPYING_MODEL, copying.name)

@@ -67,7 +67,10 @@ class Worker:
         model = self._config.model(task.model)
         account = self._account(model)
         if task.probe:
-            return await self._probe(task, self._client(model), account)
+            with self._outbox.spending():
+                mode = await self._probe(task, self._client(model), account)
+            await self._outbox.drain()
+            return TaskReport(task.id, 0, 0, 0, action_needed=account.action_needed, structured=mode)
         pair = replace(self._pairs[task.judge, task.model], mode=task.structured)
         ends: list[str] = []
 
@@ -75,9 +78,10 @@ class Worker:
             ends.extend([await self._judge(task, trials, pair, account)] * len(trials))
 
         try:
-            async with asyncio.TaskGroup() as group:
-                for trials in task.requests:
-                    group.create_task(judge(trials))
+            with self._outbox.spending():
+                async with asyncio.TaskGroup() as group:
+                    for trials in task.requests:
+                        group.create_task(judge(trials))
         except* JuryboxError as errors:
             # Naked: a group of them would not be known for what it is beyond this process.
             raise weightiest(errors) from None
@@ -101,7 +105,9 @@ class Worker:
         for name, account in self._accounts.items():
             if self._stopping or name in tick.close:
                 account.close()
-        return News(accounts=tuple(account.news(name) for name, account in self._accounts.items()))
+        return News(
+            accounts=tuple(account.news(name) for name, account in self._accounts.items()), sender=self._outbox.sender
+        )
 
     async def close(self) -> None:
         """Close the connections. Tasks have returned before."""
@@ -114,7 +120,7 @@ class Worker:
 
     def _account_named(self, name: str) -> Account:
         if name not in self._accounts:
-            self._accounts[name] = account = Account(Limiter(name, FIRST_REQUESTS))
+            self._accounts[name] = account = Account(Limiter(name, FIRST_REQUESTS), self._outbox)
             if self._stopping:
                 account.close()
         return self._accounts[name]
@@ -124,18 +130,16 @@ class Worker:
             self._clients[model.name] = Client(model)
         return self._clients[model.name]
 
-    async def _probe(self, task: Task, client: Client, account: Account) -> TaskReport:
-        """Find out how structured output is enforced for a judge and a model."""
-        mode = None
+    async def _probe(self, task: Task, client: Client, account: Account) -> str | None:
+        """Find out how structured output is enforced for a judge and a model; None where that came to no end."""
         try:
-            mode = await self._inquiry.mode(task, self._pairs[task.judge, task.model], client, account)
+            return await self._inquiry.mode(task, self._pairs[task.judge, task.model], client, account)
         except NeedsAction as needed:
             account.action_needed = str(needed)
             account.close()
         except Stopped:
             pass
-        await self._outbox.drain()
-        return TaskReport(task.id, 0, 0, 0, action_needed=account.action_needed, structured=mode)
+        return None
 
     async def _judge(self, task: Task, trials: tuple[Trial, ...], pair: Pair, account: Account) -> str:
         asked = ask(task, trials, pair, self.name)
@@ -155,14 +159,13 @@ class Worker:
             if account.action_needed or self._broken:
                 return "left"
             try:
-                async with account.limiter.slot(asked.tokens, asked.usd) as slot:
+                async with account.place(asked) as place:
                     # In its place in flight: what has an answer, and what may yet get one, is bounded together.
                     await self._outbox.room()
                     if account.action_needed or self._broken or self._stopping:
                         return "left"
                     sent_at, sent_s = time.time(), loop.time()
-                    completion = await client.complete(asked.body, asked.pair.kept)
-                    slot.settle(completion.usage.cost_usd)
+                    completion = await place.complete(client, asked.pair.kept)
             except Stopped:
                 return "left"
             except EndpointError as error:

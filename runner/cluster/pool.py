@@ -141,6 +141,10 @@ class _RayAggregator:
         positions: set[int] = await self._call("pending_positions", shard)
         return positions
 
+    async def spent_by(self, sender: str) -> float:
+        usd: float = await self._call("spent_by", sender)
+        return usd
+
     async def keep(self, key: str, value: str) -> None:
         await self._call("keep", key, value)
 

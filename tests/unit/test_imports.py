@@ -18,6 +18,7 @@ LAYERS = (
     ("judges",),
     # what a run means, how it can end badly, what travels
     ("runner.records",),
+    ("runner.usage",),
     ("runner.batches", "runner.errors", "runner.failpoints", "runner.protocol"),
     ("runner.labels", "runner.override", "runner.variables"),
     ("runner.inputs",),
@@ -37,6 +38,7 @@ LAYERS = (
         "runner.ladder",
         "runner.policy",
         "runner.rates",
+        "runner.reserve",
         "runner.sample",
         "runner.significance",
         "runner.structured",
@@ -75,8 +77,8 @@ LAYERS = (
     ("runner.annotators", "runner.frames", "runner.identities", "runner.intake", "runner.survey"),
     ("runner.results", "runner.roles", "runner.stage"),
     # work
-    ("runner.account", "runner.aggregator", "runner.asked", "runner.draft", "runner.tryout"),
-    ("runner.asking",),
+    ("runner.aggregator", "runner.asked", "runner.draft", "runner.tryout"),
+    ("runner.account", "runner.asking"),
     ("runner.inquiry", "runner.reformatting"),
     ("runner.worker",),
     # where workers live
