@@ -19,6 +19,7 @@ from typing import Any
 
 from judges import Judge, JudgeError, load_judge, parse_judge
 
+from .address import parsed_address
 from .adhoc import adhoc_config
 from .config import RunConfig, load_config, parse_config
 from .errors import ConfigError, InputError, Interrupted
@@ -78,6 +79,9 @@ class Call:
     ) -> None:
         """Judge what is left to judge, and publish. `judging` is handed the part that runs an event loop."""
         sample = None if self.sample is None else Sample(self.sample, self.config.seed)
+        if address is not None:
+            parsed_address(address)
+            local = False
         with (
             nullcontext() if self.given is None else closing(self.given),
             Session(

@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import math
 import os
-import signal
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import ray
-import ray._private.worker
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -26,16 +21,15 @@ from judges import Judge
 
 from ..aggregator import Aggregator
 from ..config import RunConfig
-from ..errors import ConfigError, InputError, Interrupted, JuryboxError, StoppedEarly, WorkerDied
+from ..errors import ConfigError, InputError, JuryboxError, StoppedEarly, WorkerDied
 from ..log import configure as configure_log
 from ..pool import AggregatorHandle, WorkerHandle
+from ..preflight import other_source, own_source
 from ..protocol import Ack, Batch, History, News, Snapshot, Task, TaskReport, Tick
 from ..worker import Worker
+from .joining import alive_nodes, join, leave, refuse_unfit
 
-AGGREGATOR_CPUS = 0.1
-WORKER_CPUS = 0.9
-OBJECT_STORE_BYTES = 256 * 2**20
-"""Shards pass through it a few at a time; outcomes do not. Ray's default is 30 % of the machine's memory."""
+WORKER_CPUS = 1
 RECONNECT_S = 0.5
 AGGREGATOR_GONE_S = 120.0
 """How long the aggregator may be away (it restarts by itself) before the run stops, resumable."""
@@ -73,8 +67,9 @@ class _WorkerActor:
 
         self._worker = Worker(name, config, judges, send)
 
-    async def check(self) -> list[str]:
-        return self._worker.check()
+    async def check(self, source: str) -> list[str]:
+        other = other_source(source)
+        return [other] if other else self._worker.check()
 
     async def run(self, task: Task) -> TaskReport:
         return await self._worker.run(task)
@@ -99,7 +94,7 @@ class _RayWorker:
         return news
 
     async def check(self) -> list[str]:
-        problems: list[str] = await self._call(self._actor.check.remote())
+        problems: list[str] = await self._call(self._actor.check.remote(own_source()))
         return problems
 
     def kill(self) -> None:
@@ -180,69 +175,43 @@ class RayPool:
         self._judges = list(judges)
         self._started = 0
         self._workers: list[_RayWorker] = []
-        self._connect(address)
-        node = ray.get_runtime_context().get_node_id()
-        alive = [entry for entry in ray.nodes() if entry["Alive"]]  # type: ignore[no-untyped-call]
-        nodes = {entry["NodeID"]: entry["Resources"].get("CPU", 0.0) for entry in alive}
-        cpus = sum(nodes.values())
-        nodes[node] = nodes.get(node, 0.0) - AGGREGATOR_CPUS
-        # Node by node: a worker does not span two of them.
-        fitting = max(1, sum(int(free / WORKER_CPUS + 1e-9) for free in nodes.values()))
-        if config.workers == "auto":
-            self.size = fitting
-        elif config.workers > fitting and address is not None:
-            ray.shutdown()
-            raise ConfigError(f"workers: {config.workers} are wanted, the cluster's {cpus:g} CPUs hold {fitting}")
-        else:
-            self.size = config.workers
+        # A local Ray promises what the config asks for; the machine shares its cores as it can.
+        local_cpus = max(os.cpu_count() or 1, 0 if config.workers == "auto" else config.workers)
+        join(local_cpus, address)
+        here = ray.get_runtime_context().get_node_id()
+        try:
+            self.size = self._places(here, address)
+        except InputError:
+            leave()
+            raise
         self._actor = (
             ray.remote(Aggregator)
             .options(
-                num_cpus=AGGREGATOR_CPUS,
+                # None of its own: it must run on this very node, whatever else the node's CPUs are promised to.
+                num_cpus=0,
                 max_restarts=-1,
                 # Safe to run again: a batch that arrives twice is known by its number.
                 max_task_retries=3,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
+                scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
             )
             .remote(ledger)
         )
         self._aggregator = _RayAggregator(self._actor)
 
-    def _connect(self, address: str | None) -> None:
-        # Ray takes SIGTERM for itself; what it meant before stands again.
-        before = signal.getsignal(signal.SIGTERM)
-        try:
-            self._init(address)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            raise InputError(f"Ray could not be started: {error}") from None
-        except SystemExit as left:
-            if left.code != signal.SIGTERM:
-                raise
-            # Its handler for the time of its start.
-            raise Interrupted("interrupted by SIGTERM; nothing was started") from None
-        finally:
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, before)
-
-    def _init(self, address: str | None) -> None:
-        # Ray tells of workers that died on stdout, where only the result belongs, whatever `log_to_driver` says.
-        ray._private.worker._worker_logs_enabled = False
-        if address is not None:
-            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-            return
-        cpus = os.cpu_count() or 1
-        if self._config.workers != "auto":
-            # A local Ray promises what the config asks for; the machine shares its cores as it can.
-            cpus = max(cpus, math.ceil(self._config.workers * WORKER_CPUS + AGGREGATOR_CPUS))
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            num_gpus=0,
-            include_dashboard=False,
-            object_store_memory=OBJECT_STORE_BYTES,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
+    def _places(self, here: str, address: str | None) -> int:
+        """How many workers there are to be, once every node that may get one has what it needs."""
+        nodes = {node: int(node.cpus / WORKER_CPUS) for node in alive_nodes()}
+        room = sum(nodes.values())
+        wanted = room if self._config.workers == "auto" else self._config.workers
+        if address is None:
+            # One node, and it is this machine: what is asked of the nodes of a cluster is true here.
+            return wanted
+        if not room:
+            raise ConfigError("no node of the cluster has a CPU for a worker; start one with `ray start --address`")
+        if wanted > room:
+            raise ConfigError(f"workers: {wanted} are wanted, the cluster's CPUs hold {room}")
+        refuse_unfit(self._config, self._judges, [node for node, places in nodes.items() if places], here)
+        return wanted
 
     @property
     def aggregator(self) -> AggregatorHandle:
@@ -250,7 +219,7 @@ class RayPool:
         return self._aggregator
 
     async def add_worker(self) -> WorkerHandle:
-        """Start a worker actor and ask it whether its machine has the keys."""
+        """Start a worker actor and ask it whether its node, which may have joined only now, has what it needs."""
         name = f"worker-{self._started}"
         self._started += 1
         actor = (
@@ -272,5 +241,4 @@ class RayPool:
             with contextlib.suppress(StoppedEarly):
                 await self._aggregator.close()
         finally:
-            ray.shutdown()
-            ray._private.worker._worker_logs_enabled = True
+            leave()

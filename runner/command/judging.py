@@ -30,6 +30,7 @@ from .options import (
     SeedOption,
     SetOption,
     SourceArgument,
+    check_place,
     named,
     sample_of,
     say,
@@ -69,8 +70,7 @@ def run(
     from ..session import Session, missing_keys
 
     configure("debug" if verbose else None)
-    if local and address:
-        raise InputError("--local and --address exclude each other")
+    check_place(local, address)
     adhoc = Adhoc(judge, model, base_url, api_key_env, reference, on, field, label, name, batch)
     wanted = named(source, adhoc, overrides, out)
     config, directory = wanted.config, wanted.directory

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..address import parsed_address
 from ..errors import InputError
 
 if TYPE_CHECKING:
@@ -153,6 +154,14 @@ def named(source: Sequence[str], adhoc: Adhoc, overrides: list[str] | None, out:
         config = parse_config(data, source="the command line")
         _check_columns(config, ", ".join(source))
     return Named(config, base, out or Path(config.out or f"runs/{config.name}"))
+
+
+def check_place(local: bool, address: str | None) -> None:
+    """InputError where it cannot be meant where to judge."""
+    if address is not None:
+        if local:
+            raise InputError("--local and --address exclude each other")
+        parsed_address(address)
 
 
 def sample_of(config: RunConfig, limit: int | None, sample: int | None, seed: int | None) -> Sample | None:

@@ -10,7 +10,7 @@ import typer
 
 from ..errors import InputError, JuryboxError
 from .judging import confirm, finished, judged, summary
-from .options import JsonOption, RunArgument, say
+from .options import JsonOption, RunArgument, check_place, say
 
 RETRIED = ("malformed", "failed", "refused", "poisoned")
 
@@ -75,8 +75,7 @@ def retry(
     from ..session import missing_keys
 
     configure("debug" if verbose else None)
-    if local and address:
-        raise InputError("--local and --address exclude each other")
+    check_place(local, address)
     states = _states(state)
     stopped: JuryboxError | None = None
     with reopened(run_directory, config, asks=True) as session:

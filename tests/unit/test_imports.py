@@ -20,7 +20,7 @@ LAYERS = (
     ("runner.records",),
     ("runner.usage",),
     ("runner.batches", "runner.errors", "runner.failpoints", "runner.protocol"),
-    ("runner.labels", "runner.override", "runner.variables"),
+    ("runner.address", "runner.labels", "runner.override", "runner.variables"),
     ("runner.inputs",),
     ("runner.config",),
     # decisions: pure
@@ -79,7 +79,7 @@ LAYERS = (
     # work
     ("runner.aggregator", "runner.asked", "runner.draft", "runner.tryout"),
     ("runner.account", "runner.asking"),
-    ("runner.inquiry", "runner.reformatting"),
+    ("runner.inquiry", "runner.preflight", "runner.reformatting"),
     ("runner.worker",),
     # where workers live
     ("runner.pool",),
