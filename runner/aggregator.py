@@ -16,6 +16,7 @@ from .disk import shortage
 from .errors import DiskFull
 from .ledger import Ledger, Spend
 from .protocol import Ack, Batch, History, Snapshot, Tally
+from .segments import Segment
 
 
 class Aggregator:
@@ -68,6 +69,14 @@ class Aggregator:
     def spent_by(self, sender: str) -> float:
         """What a sender may have spent at most."""
         return self._ledger.spent_by(sender)
+
+    def mark_segment(self, rows: int) -> Segment | None:
+        """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
+        return self._ledger.segments.mark(rows)
+
+    def segment_done(self, number: int) -> None:
+        """A segment is published."""
+        self._ledger.segments.done(number)
 
     def keep(self, key: str, value: str) -> None:
         """Keeps a value with the run."""

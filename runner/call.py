@@ -22,7 +22,7 @@ from judges import Judge, JudgeError, load_judge, parse_judge
 from .address import parsed_address
 from .adhoc import adhoc_config
 from .config import RunConfig, load_config, parse_config
-from .errors import ConfigError, InputError, Interrupted
+from .errors import ConfigError, InputError, Interrupted, StoppedEarly
 from .given import FILE, Given, retold
 from .plan import pairs
 from .rundir import meaning_of
@@ -96,6 +96,7 @@ class Call:
                 raise (error if self.given is None else retold(error, self.directory)) from None
             if plan.complete:
                 session.finish()
+                _require_published(session)
                 return
             if address is None and (problems := missing_keys(self.config)):
                 raise InputError(problems[0])
@@ -125,6 +126,12 @@ class Call:
                     session.finish()
                 else:
                     session.stay_until(switch.left)
+            _require_published(session)
+
+
+def _require_published(session: Session) -> None:
+    if session.publishing.trouble is not None:
+        raise StoppedEarly(session.publishing.trouble)
 
 
 def _first(group: ExceptionGroup[Exception]) -> Exception:

@@ -57,6 +57,7 @@ COLUMNS: dict[str, Any] = {
     "worker": pl.String,
     "slices": pl.List(pl.String),
     "injection_signs": pl.List(pl.String),
+    "attempt_id": pl.Int64,
 }
 """Column → type of every results frame, of `results/*.parquet` and of exports; `state` is null while not judged."""
 
@@ -89,5 +90,6 @@ ATTEMPT_COLUMNS: dict[str, Any] = {
     "worker": pl.String,
     "reading": pl.String,
     "parser_version": pl.String,
+    "attempt_id": pl.Int64,
 }
 """Column → type of `attempts/*.parquet`: one row per request as made."""

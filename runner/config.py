@@ -194,6 +194,21 @@ class RunConfig(_Record):
     workers: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
     out: str | None = None
     """The run directory; by default runs/<name> beside where the command runs."""
+    publish: str | None = None
+    """A directory (relative to the config), or a URL of s3:// or gs://, to which what is judged is mirrored."""
+
+    @field_validator("publish")
+    @classmethod
+    def _place(cls, value: str | None) -> str | None:
+        scheme, mark, rest = ("." if value is None else value).partition("://")
+        bucket = rest.partition("/")[0]
+        if not scheme.strip() or (mark and scheme not in ("s3", "gs")):
+            raise ValueError("must be a directory, or a URL of s3:// or gs://")
+        if "@" in bucket or ":" in bucket:
+            raise ValueError("must not hold credentials; they come from the environment or a profile")
+        if mark and (not bucket or "?" in rest or "#" in rest):
+            raise ValueError(f"must name a bucket, and a folder in it if you like, as in {scheme}://bucket/folder")
+        return value
 
     @field_validator("judges", mode="before")
     @classmethod

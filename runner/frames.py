@@ -59,32 +59,57 @@ def frames(
     shards = [
         row.shard for row in ledger.shards() if judge in (None, row.shard.judge) and model in (None, row.shard.model)
     ]
+    for part in _parts(shards, rows_per_frame):
+        planned = _planned(part, staged, judges, fields)
+        frame = planned.join(_judgments(part, ledger), on=("shard", "position"), how="left", maintain_order="left")
+        yield _readable(frame, config, judges).select(*COLUMNS, *(["fields"] if fields else []))
+
+
+def segment_frames(
+    staged: Staged, ledger: Ledger, config: RunConfig, judges: Mapping[str, Judge], *, renewed: bool = False
+) -> Iterator[pl.DataFrame]:
+    """The judgments of the ledger's marked segment, as `frames` has them; or the new outcomes of a retry in it."""
+    judged = _typed(*ledger.segments.rows(renewed=renewed)).drop("template")
+    concerned = set(judged["shard"].unique())
+    shards = [row.shard for row in ledger.shards() if row.shard.id in concerned]
+    for part in _parts(shards, ROWS_PER_FRAME):
+        planned = _planned(part, staged, judges, fields=False)
+        frame = planned.join(judged, on=("shard", "position"), how="inner", maintain_order="left")
+        yield _readable(frame, config, judges).select(*COLUMNS)
+
+
+def _readable(frame: pl.DataFrame, config: RunConfig, judges: Mapping[str, Judge]) -> pl.DataFrame:
+    """Planned trials joined with their judgments, in the columns of results."""
     models = {entry.name: entry.model for entry in config.models}
     fingerprints = {name: each.fingerprint for name, each in judges.items()}
-    for part in _parts(shards, rows_per_frame):
-        frame = _planned(part, staged, judges, fields)
-        judgments = _judgments(part, ledger).drop("template")
-        frame = frame.join(judgments, on=("shard", "position"), how="left", maintain_order="left")
-        frame = _decoded(frame, "scores", SCORES, _score_entries)
-        frame = _decoded(frame, "notes", pl.List(pl.String), orjson.loads)
-        yield frame.with_columns(
-            pl.col("key").bin.encode("hex"),
-            pl.lit(config.name).alias("run"),
-            pl.col("judge").replace_strict(fingerprints, return_dtype=pl.String).alias("judge_fingerprint"),
-            pl.col("model").replace_strict(models, return_dtype=pl.String).alias("model_id"),
-            pl.col("official").cast(pl.Boolean).alias("official_reading"),
-            (pl.col("injection_signs").list.len() > 0).alias("injection_suspect"),
-            _time("judged_at"),
-        ).select(*COLUMNS, *(["fields"] if fields else []))
+    frame = _decoded(frame, "scores", SCORES, _score_entries)
+    frame = _decoded(frame, "notes", pl.List(pl.String), orjson.loads)
+    return frame.with_columns(
+        pl.col("key").bin.encode("hex"),
+        pl.lit(config.name).alias("run"),
+        pl.col("judge").replace_strict(fingerprints, return_dtype=pl.String).alias("judge_fingerprint"),
+        pl.col("model").replace_strict(models, return_dtype=pl.String).alias("model_id"),
+        pl.col("official").cast(pl.Boolean).alias("official_reading"),
+        (pl.col("injection_signs").list.len() > 0).alias("injection_suspect"),
+        pl.col("attempt").alias("attempt_id"),
+        _time("judged_at"),
+    )
 
 
 def attempt_frames(
-    ledger: Ledger, rows_per_frame: int = ROWS_PER_FRAME, before: int = ALL_SHARDS
+    ledger: Ledger,
+    rows_per_frame: int = ROWS_PER_FRAME,
+    before: int = ALL_SHARDS,
+    after: int = 0,
+    until: int | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """Every request as made, in the order of recording; without those for trials of the shards from `before` on."""
-    after = 0
-    while True:
-        columns, rows = ledger.attempt_rows(after, rows_per_frame, before)
+    """Every request as made, in the order of recording; without those for trials of the shards from `before` on.
+
+    `after` and `until`: of these ids only, the first exclusive.
+    """
+    while until is None or after < until:
+        limit = rows_per_frame if until is None else min(rows_per_frame, until - after)
+        columns, rows = ledger.attempt_rows(after, limit, before)
         if not rows:
             return
         after = rows[-1][columns.index("id")]
@@ -93,8 +118,10 @@ def attempt_frames(
             .with_columns(
                 pl.col("keys").bin.encode("hex").str.extract_all(".{32}"),
                 pl.col("late_duplicate").cast(pl.Boolean),
+                pl.col("id").alias("attempt_id"),
                 _time("sent_at"),
             )
+            .filter(until is None or pl.col("attempt_id") <= until)
             .select(*ATTEMPT_COLUMNS)
         )
 
@@ -247,7 +274,7 @@ def _judgments(shards: Sequence[Shard], ledger: Ledger) -> pl.DataFrame:
             columns, found = ledger.judgment_rows(shards[start].id, shard.id)
             rows += found
             start = index + 1
-    return _typed(columns, rows)
+    return _typed(columns, rows).drop("template")
 
 
 def _typed(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from .plan import Shard
 from .protocol import Batch, History, Tally, Usage
 from .recording import Counts, JudgeModel, Recorded, Recorder, Spend, history_of, tally_of
 from .revisions import Revisions
+from .segments import Segments
 from .usage import Bound
 
 __all__ = ["Ledger", "Recorded", "ShardRow", "Spend"]
@@ -51,6 +52,8 @@ class Ledger:
         self._recorder = Recorder(self._db)
         self.revisions = Revisions(self._db)
         """How all judgments together give way to others."""
+        self.segments = Segments(self._db)
+        """What of it is published, and what is not yet."""
 
     def __enter__(self) -> Ledger:
         return self
@@ -88,6 +91,7 @@ class Ledger:
             self._db.change_many(schema.ADD_SHARD, map(astuple, shards))
             for statement in replanned.FINISH_REPLAN:
                 self._db.change(statement)
+            self.segments.moved()
             return int(self._db.value("SELECT coalesce(sum(done), 0) FROM shards"))
 
     def shards(self) -> list[ShardRow]:

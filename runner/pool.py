@@ -18,6 +18,7 @@ from .aggregator import Aggregator
 from .config import RunConfig
 from .errors import ConfigError
 from .protocol import Ack, Batch, History, News, Snapshot, Task, TaskReport, Tick
+from .segments import Segment
 from .worker import Worker
 
 T = TypeVar("T")
@@ -56,6 +57,12 @@ class AggregatorHandle(Protocol):
 
     async def spent_by(self, sender: str) -> float:
         """What a sender of batches may have spent at most, in USD."""
+
+    async def mark_segment(self, rows: int) -> Segment | None:
+        """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
+
+    async def segment_done(self, number: int) -> None:
+        """A segment is published."""
 
     async def keep(self, key: str, value: str) -> None:
         """Keep a value with the run."""
@@ -108,6 +115,12 @@ class _LocalAggregator:
 
     async def spent_by(self, sender: str) -> float:
         return await self._call(self._aggregator.spent_by, sender)
+
+    async def mark_segment(self, rows: int) -> Segment | None:
+        return await self._call(self._aggregator.mark_segment, rows)
+
+    async def segment_done(self, number: int) -> None:
+        await self._call(self._aggregator.segment_done, number)
 
     async def keep(self, key: str, value: str) -> None:
         await self._call(self._aggregator.keep, key, value)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from . import schema
 from .errors import JuryboxError
 from .protocol import Ack, Attempt, Batch, History, Judgment, Tally, Usage, Waiting
+from .segments import to_publish
 from .usage import Bound
 
 UNDECIDED_REQUESTS = 10_000
@@ -131,6 +132,7 @@ class Recorder:
     ) -> int:
         done: dict[int, int] = defaultdict(int)
         late: list[int | None] = []
+        places: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
         revision = self._db.value(schema.REVISION) if batch.judgments else 0
         for judgment in batch.judgments:
             attempt = self._attempt_of(batch.sender, judgment, requests)
@@ -145,11 +147,15 @@ class Recorder:
             else:
                 late.append(attempt)
                 continue
+            places[not is_first].append((judgment.shard, judgment.position))
             count = counts[names[judgment.shard]]
             count[judgment.state] += 1
             if why is not None:
                 self._db.change(schema.DROP_PENDING, judgment.shard, judgment.position)
                 count[tally_of(why)] -= 1
+        for renewed, trials in places.items():
+            if trials:
+                to_publish(self._db, trials, renewed=renewed)
         self._db.change_many(schema.ADD_DONE, [(more, shard) for shard, more in done.items()])
         self._db.change_many(schema.MARK_LATE, [(id_,) for id_ in late if id_ is not None])
         return len(late)

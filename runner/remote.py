@@ -172,9 +172,15 @@ def _is_object(key: str, url: str) -> bool:
 
 def _service(scheme: str, bucket: str) -> Any:
     """The client for a bucket. Where neither an endpoint nor a region is set, the bucket's region is looked up."""
-    endpoint = _endpoint(scheme)
-    known = scheme == "gs" or endpoint or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    return _client(scheme, endpoint, None if known else _region(bucket))
+    return _client(scheme, endpoint_of(scheme), region_of(scheme, bucket))
+
+
+def region_of(scheme: str, bucket: str) -> str | None:
+    """Where the bucket is; None where that is said by the environment, or is of no concern."""
+    known = (
+        scheme == "gs" or endpoint_of(scheme) or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    )
+    return None if known else _region(bucket)
 
 
 @cache
@@ -206,13 +212,14 @@ def _client(scheme: str, endpoint: str | None, region: str | None) -> Any:
     )
 
 
-def _endpoint(scheme: str) -> str | None:
+def endpoint_of(scheme: str) -> str | None:
+    """The service's address, where the environment names another than the provider's."""
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL") if scheme == "s3" else ("STORAGE_EMULATOR_HOST",)
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
 def _where(scheme: str) -> str:
-    endpoint = _endpoint(scheme)
+    endpoint = endpoint_of(scheme)
     return f" at {without_secrets(endpoint)}" if endpoint else ""
 
 

@@ -25,7 +25,9 @@ from .plan import Pair
 from .variables import LEFT_OUT, variables_in
 
 FORMAT = 1
+REBUILT = "run.db.rebuilt"
 _FIRST_FILES = {"lock", ".writable", "given.jsonl", "given.new", "items.new", "manifest.tmp"}
+_FIRST_FILES |= {REBUILT, f"{REBUILT}-wal", f"{REBUILT}-shm"}
 """What a first session that was killed may leave before there is a ledger."""
 _OF_THE_DISK = {"lost+found"}
 

@@ -124,6 +124,18 @@ _VERSION_4 = (
     judgments_table(", ".join((_OUTCOME_1, *_BATCH)), "renewed"),
 )
 
+# What is to be published and is not yet: see `segments`. `class` is 0 for new judgments, 1 for new outcomes of a retry,
+# 2 for judgments that are published anew. `publishing` holds those of the segment that is being written.
+_PUBLISHING = tuple(
+    f"""
+    CREATE TABLE {table} (
+        class INTEGER NOT NULL, shard INTEGER NOT NULL, position INTEGER NOT NULL,
+        PRIMARY KEY (class, shard, position)
+    ) WITHOUT ROWID
+    """
+    for table in ("unpublished", "publishing")
+)
+
 # What each sender of batches may spend at most beyond what it has settled: the bounds of its requests that are not
 # settled, and what it has reserved for the next. `settled_usd` is the sender's alone; `spend` is everybody's.
 _VERSION_5 = (
@@ -133,6 +145,7 @@ _VERSION_5 = (
         nano_usd INTEGER NOT NULL, settled_usd REAL NOT NULL, PRIMARY KEY (sender, model)
     ) WITHOUT ROWID
     """,
+    *_PUBLISHING,
 )
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)

@@ -28,6 +28,7 @@ from .ledger import COPYING_MODEL, Ledger
 from .modes import Modes
 from .plan import Estimate, Shard, pairs
 from .planning import estimates, plan_signature, planned_shards, trial_keys
+from .publishing import Publishing
 from .report import Report, build
 from .results import publish_news
 from .revising import Revising, listed
@@ -105,6 +106,7 @@ class Session:
         self._stack = ExitStack()
         self.staged: Staged | None = None
         self.revising = Revising(self.run, self.pairs)
+        self.publishing = Publishing(config, self.judges, self.run, base)
 
     def __enter__(self) -> Session:
         self.run.create()
@@ -135,28 +137,34 @@ class Session:
             refuse_other_meaning(self.run.path, manifest["meaning"], fresh["meaning"])
         signature = plan_signature(self.config, self.judges, self._base, self._limit, self._sample)
         fresh["base"] = str(self._base.resolve())
+        self.publishing.rebuild(fresh["meaning"])
         with Ledger(self.run.ledger) as ledger:
-            # Before places change: what an earlier retry has brought belongs where its trials stand now.
-            self.revising.settle(ledger, self._staged)
-            carried = None
-            if ledger.meta("plan") != signature or not self.run.items.is_dir():
-                # An empty mark says "half made": whatever stops us now, the next session plans anew.
-                require_space(self.run.path)
-                ledger.set_meta("plan", "")
-                self.staged = stage(self.config, self.judges, self._base, self.run.items, self._sample, self._limit)
-                carried = self._plan_anew(ledger, self.staged)
-                self._write_manifest(fresh | _inputs(self.staged), ledger)
-                ledger.set_meta("plan", signature)
-            else:
-                self.staged = load_staged(self.run.items)
-                self._write_manifest(fresh | _inputs(self.staged), ledger)
-            plan = self._plan(ledger, self.staged, carried)
-            readers = set(ledger.revisions.read_by()) | (set() if plan.complete else {PARSER_VERSION})
-            if len(readers) <= 1:
-                return plan
-            # No table may mix two: not with what comes now, nor with what an earlier plan had and this one takes back.
-            self.revising.rescore(ledger, self.staged)
-            return self._plan(ledger, self.staged, carried)
+            plan = self._prepared(ledger, signature, fresh)
+            self.publishing.begin(ledger, judging=not plan.complete)
+            return plan
+
+    def _prepared(self, ledger: Ledger, signature: str, fresh: dict[str, Any]) -> Plan:
+        # Before places change: what an earlier retry has brought belongs where its trials stand now.
+        self.revising.settle(ledger, self._staged)
+        carried = None
+        if ledger.meta("plan") != signature or not self.run.items.is_dir():
+            # An empty mark says "half made": whatever stops us now, the next session plans anew.
+            require_space(self.run.path)
+            ledger.set_meta("plan", "")
+            self.staged = stage(self.config, self.judges, self._base, self.run.items, self._sample, self._limit)
+            carried = self._plan_anew(ledger, self.staged)
+            self._write_manifest(fresh | _inputs(self.staged), ledger)
+            ledger.set_meta("plan", signature)
+        else:
+            self.staged = load_staged(self.run.items)
+            self._write_manifest(fresh | _inputs(self.staged), ledger)
+        plan = self._plan(ledger, self.staged, carried)
+        readers = set(ledger.revisions.read_by()) | (set() if plan.complete else {PARSER_VERSION})
+        if len(readers) <= 1:
+            return plan
+        # No table may mix two: not with what comes now, nor with what an earlier plan had and this one takes back.
+        self.revising.rescore(ledger, self.staged)
+        return self._plan(ledger, self.staged, carried)
 
     def reopen(self) -> Plan:
         """The plan as it stands in the directory: nothing is staged, whatever has become of the inputs."""
@@ -203,7 +211,7 @@ class Session:
 
     def _plan_anew(self, ledger: Ledger, staged: Staged) -> int | None:
         shards = planned_shards(self.config, self.judges, staged, self._limit)
-        if not ledger.shards():
+        if not ledger.shards() and next(ledger.judged_keys(), None) is None:
             ledger.set_plan(shards)
             return None
         return ledger.replan(shards, trial_keys(staged, shards, self.pairs))
@@ -242,6 +250,7 @@ class Session:
             modes = Modes(self.pairs, ledger.meta)
             if (copying := self.config.reformatter) is not None and copying not in self.config.models:
                 ledger.set_meta(COPYING_MODEL, copying.name)
+            self.publishing.begin(ledger, judging=True)
 
         async def judging() -> None:
             orders = switch or Switch()
@@ -254,18 +263,20 @@ class Session:
                         spent_usd=spent, watch=watch, modes=modes, settled=self._tell_modes,
                     )  # fmt: skip
                     with orders.connected(driver.stop):
-                        await driver.run()
+                        async with self.publishing.beside(pool.aggregator):
+                            await driver.run()
                 finally:
                     await pool.close()
 
         asyncio.run(judging())
 
     def finish(self) -> Report:
-        """Publish what is judged as Parquet, and report it."""
+        """Write what is judged as Parquet, publish it, and report it."""
         assert self.staged is not None
         judges = {judge.name: judge for judge in self.judges}
         with Ledger(self.run.ledger, checked=True) as ledger:
             self.revising.settle(ledger, self._staged)
+            self.publishing.finish(ledger)
             publish_news(self.run.path, self.config, judges, self.staged, ledger)
             return build(self.config.name, self.run.path, self.config, judges, self.staged, ledger)
 

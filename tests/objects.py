@@ -1,4 +1,4 @@
-"""Object stores on this machine: S3 by moto, Google Cloud Storage by the few calls of it that reading takes.
+"""Object stores on this machine: S3 by moto, Google Cloud Storage by the few calls of it that are made.
 
 Hides how they are started, and the variables that point clients to them.
 """
@@ -10,12 +10,15 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+import polars
 
 BUCKET = "answers"
 
@@ -43,6 +46,20 @@ class Bucket:
         """Store an object; its URL."""
         self._client.put_object(Bucket=BUCKET, Key=key, Body=content)
         return f"s3://{BUCKET}/{key}"
+
+    def names(self, prefix: str) -> list[str]:
+        """The keys of all objects that begin so."""
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+
+    def get(self, key: str) -> bytes:
+        """An object's content."""
+        content: bytes = self._client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        return content
+
+    def rows(self, key: str) -> list[dict[str, Any]]:
+        """The rows of a Parquet object."""
+        return polars.read_parquet(self.get(key)).rows(named=True)
 
     def put_rows(self, key: str, rows: Sequence[Mapping[str, Any]]) -> str:
         """Store rows, one a line."""
@@ -77,13 +94,51 @@ def cloud_storage(folder: Path) -> Iterator[str]:
 
 
 class _Handler(BaseHTTPRequestHandler):
+    """The JSON interface, by which pyarrow reads, and the XML interface, by which obstore reads and writes."""
+
+    protocol_version = "HTTP/1.1"
     folder = Path()
+    writing = threading.Lock()
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
+    def do_PUT(self) -> None:
+        content = self.rfile.read(int(self.headers["Content-Length"]))
+        bucket, _, name = unquote(urlsplit(self.path).path).removeprefix("/").partition("/")
+        file = self.folder / name
+        if bucket != BUCKET:
+            self._send(404, b"<Error><Code>NoSuchBucket</Code></Error>")
+            return
+        with self.writing:
+            if self.headers.get("x-goog-if-generation-match") == "0" and file.exists():
+                self._send(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+                return
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        self._send(200, b"")
+
+    def _read_xml(self, name: str, query: dict[str, list[str]]) -> None:
+        if name:
+            file = self.folder / name
+            self._send(200, file.read_bytes()) if file.is_file() else self._send(404, b"<Error/>")
+            return
+        prefix, after = (query.get(key, [""])[0] for key in ("prefix", "start-after"))
+        names = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
+        found = "".join(
+            f"<Contents><Key>{known}</Key><LastModified>2026-01-01T00:00:00Z</LastModified><ETag>x</ETag>"
+            f"<Size>{(self.folder / known).stat().st_size}</Size></Contents>"
+            for known in names
+            if known.startswith(prefix) and known > after
+        )
+        self._send(200, f"<ListBucketResult>{found}</ListBucketResult>".encode())
+
     def do_GET(self) -> None:
         url = urlsplit(self.path)
+        bucket, _, key = unquote(url.path).removeprefix("/").partition("/")
+        if bucket == BUCKET:
+            self._read_xml(key, parse_qs(url.query))
+            return
         query = parse_qs(url.query)
         place, _, name = url.path.partition(f"/storage/v1/b/{BUCKET}/o")[2].partition("/")
         names = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
@@ -113,6 +168,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, status: int, body: bytes, part: str = "") -> None:
         self.send_response(status)
+        self.send_header("ETag", "x")
+        self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
         if status == 206:
             self.send_header("Content-Range", part)
         self.send_header("Content-Length", str(len(body)))

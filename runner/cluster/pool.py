@@ -26,6 +26,7 @@ from ..log import configure as configure_log
 from ..pool import AggregatorHandle, WorkerHandle
 from ..preflight import other_source, own_source
 from ..protocol import Ack, Batch, History, News, Snapshot, Task, TaskReport, Tick
+from ..segments import Segment
 from ..worker import Worker
 from .joining import alive_nodes, join, leave, refuse_unfit
 
@@ -139,6 +140,13 @@ class _RayAggregator:
     async def spent_by(self, sender: str) -> float:
         usd: float = await self._call("spent_by", sender)
         return usd
+
+    async def mark_segment(self, rows: int) -> Segment | None:
+        segment: Segment | None = await self._call("mark_segment", rows)
+        return segment
+
+    async def segment_done(self, number: int) -> None:
+        await self._call("segment_done", number)
 
     async def keep(self, key: str, value: str) -> None:
         await self._call("keep", key, value)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError, JuryboxError
+from ..errors import InputError, JuryboxError, StoppedEarly
 from .looking import show
 from .options import (
     CONFIG_ENDINGS,
@@ -78,6 +78,8 @@ def run(
     stopped: JuryboxError | None = None
     with Session(config, wanted.base, directory, limit=limit, sample=drawn) as session:
         plan = session.prepare()
+        if session.publishing.rebuilt is not None:
+            say(session.publishing.rebuilt.text, quiet)
         told = len(session.revising.made)
         for revision in session.revising.made:
             say(revision.text(), quiet)
@@ -93,6 +95,7 @@ def run(
     for revision in session.revising.made[told:]:
         say(revision.text(), quiet)
     show(report, as_json)
+    stopped = published(session, stopped, quiet)
     command = f"jurybox report {directory}" if stopped is None else "the same command goes on with the run"
     say(f"next: {command}", quiet)
     if stopped is not None:
@@ -212,6 +215,18 @@ def finished(session: Any, stopped: JuryboxError | None) -> Any:
     except JuryboxError as error:
         # The ledger is whole either way; why the judging stopped comes before why it cannot be published.
         raise stopped or error from None
+
+
+def published(session: Any, stopped: JuryboxError | None, quiet: bool) -> JuryboxError | None:
+    """Say where the results are published; why the command stopped, be it that not all of them are."""
+    if session.publishing.published is not None:
+        say(f"published: {session.publishing.published}", quiet)
+    if session.publishing.trouble is None:
+        return stopped
+    if stopped is not None:
+        say(session.publishing.trouble)
+        return stopped
+    return StoppedEarly(session.publishing.trouble)
 
 
 def summary(plan: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError, JuryboxError
-from .judging import confirm, finished, judged, summary
+from .judging import confirm, finished, judged, published, summary
 from .options import JsonOption, RunArgument, check_place, say
 
 RETRIED = ("malformed", "failed", "refused", "poisoned")
@@ -43,7 +43,10 @@ def rescore(run_directory: RunArgument, config: ConfigOption = None, as_json: Js
         typer.echo(made[-1].text())
     else:
         typer.echo(f"nothing changed: revision {number} stands, read by parser {PARSER_VERSION}")
+    stopped = published(session, None, quiet=False)
     say(f"next: jurybox report {run_directory}")
+    if stopped is not None:
+        raise stopped
     if report.complete and report.over_limit:
         raise typer.Exit(3)
 
@@ -110,6 +113,7 @@ def retry(
         typer.echo(made[-1].text())
     else:
         typer.echo(f"nothing changed: revision {number} stands")
+    stopped = published(session, stopped, quiet)
     command = f"jurybox report {run_directory}" if stopped is None else "the same command goes on with the rest"
     say(f"next: {command}", quiet)
     if stopped is not None:

@@ -1,0 +1,230 @@
+"""`publish:` a run is mirrored while it is judged, whatever dies on the way, and comes back from there."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+from objects import BUCKET, Bucket, s3
+from polars.testing import assert_frame_equal
+from runs import Workspace, items, judging, log_of, model, stats, trial_of
+
+import jurybox
+from runner.errors import ConfigError, MeaningChanged
+from runner.simulate import Simulation, running
+
+ITEMS = items(range(100))
+IN_FLIGHT = 8
+OFTEN = "import runner.publishing\nrunner.publishing.PERIOD_S = 0.05\n"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Workspace:
+    work = Workspace(tmp_path)
+    work.write_items(ITEMS)
+    return work
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with s3() as bucket:
+        yield bucket
+
+
+def often(work: Workspace) -> None:
+    """Let the command publish many times a second: Python imports this by itself."""
+    (work.folder / "without-ray" / "sitecustomize.py").write_text(OFTEN)
+
+
+def mirrored(work: Workspace, what: str = "results", run: str = "tested") -> pl.DataFrame:
+    """What stands in a mirror that is a directory: of results, the last edition that is complete."""
+    mirror = work.folder / "mirror" / run
+    folder = mirror / what
+    if what == "results":
+        folder = max(path.parent for path in folder.glob("*/_complete"))
+    return pl.concat(pl.read_parquet(path) for path in sorted(folder.glob("*.parquet")))
+
+
+def assert_mirrored(work: Workspace) -> None:
+    """The mirror holds what the run directory holds, and no row twice."""
+    assert_frame_equal(mirrored(work).sort("key"), work.results().sort("key"))
+    attempts = pl.read_parquet(work.out / "attempts" / "*.parquet")
+    assert_frame_equal(mirrored(work, "attempts").sort("attempt_id"), attempts.sort("attempt_id"))
+    assert not list(work.folder.glob("mirror/**/.*"))
+
+
+def test_killed_at_every_step_of_publishing(work: Workspace, tmp_path: Path) -> None:
+    often(work)
+    places = ("after-mark", "after-tmp", "after-rename", "before-delete")
+    points = tmp_path / "points"
+    points.mkdir()
+    work.environment["JURYBOX_FAILPOINTS"] = str(points)
+    with running(Simulation(latency_ms=40, malformed=0.1, log=tmp_path / "log")) as url:
+        work.write_config(model(url, limits={"in_flight": IN_FLIGHT}), publish="mirror")
+        for number, place in enumerate(places):
+            # The first segments hold nothing yet; later ones, judgments of the middle of the run.
+            (points / place).write_text(str(4 + number))
+            assert work.run().status == -9, place
+        done = work.run()
+        assert done.status == 0, done.stderr
+        asked = stats(url)["requests"]
+    work.assert_each_trial_judged_once(len(ITEMS))
+    assert_mirrored(work)
+    needed = len(ITEMS) + stats_of_faults(tmp_path / "log")
+    assert needed <= asked <= needed + len(places) * IN_FLIGHT
+
+
+def stats_of_faults(log: Path) -> int:
+    return sum(1 for entry in log_of(log) if entry["fault"])
+
+
+def test_a_lost_directory_comes_back_from_a_bucket(work: Workspace, bucket: Bucket, tmp_path: Path) -> None:
+    often(work)
+    work.environment.update(bucket.environment)
+    secret = "canary-5f1c"
+    limits = {"in_flight": IN_FLIGHT}
+    keys: dict[str, Any] = {"publish": f"s3://{BUCKET}/mirrors", "name": "lost one"}
+    points = tmp_path / "points"
+    points.mkdir()
+    (points / "after-mark").write_text("6")
+    with running(Simulation(latency_ms=40, malformed=0.2, max_faults_in_a_row=9, log=tmp_path / "log")) as url:
+        work.write_config(model(url, limits=limits, extra={"headers": {"X-Tenant": secret}}), **keys)
+        work.environment["JURYBOX_FAILPOINTS"] = str(points)
+        assert work.run().status == -9
+        published = [name for name in bucket.names("mirrors/lost_one/results") if name.endswith(".parquet")]
+        before = {row["key"]: row for name in published for row in bucket.rows(name)}
+        asked = stats(url)["requests"]
+        assert 0 < len(before) < len(ITEMS)
+
+        shutil.rmtree(work.out)
+        done = work.command("run", str(work.config), "--local", "--yes")
+        assert done.status == 0, done.stderr
+        assert f"rebuilt from s3://{BUCKET}/mirrors/lost_one, {len(before)} judgments and " in done.stderr
+        stats(url)
+    again = {trial_of(entry["body"]) for entry in judging(log_of(tmp_path / "log")) if entry["n"] > asked}
+    assert again.isdisjoint(row["item_id"] for row in before.values())
+    work.assert_each_trial_judged_once(len(ITEMS))
+    after = {row["key"]: row for row in work.results().iter_rows(named=True)}
+    same = ("state", "verdict", "attempts", "cost_usd", "judged_at", "attempt_id", "worker", "answer_text")
+    assert all(after[key][name] == row[name] for key, row in before.items() for name in same)
+    assert work.query("SELECT sum(requests) FROM spend") == work.query("SELECT count(*) FROM attempts")
+    names = bucket.names("mirrors/lost_one")
+    whole = max(name.rpartition("/")[0] for name in names if name.endswith("_complete"))
+    there = [row for name in names if name.startswith(whole) and name.endswith("parquet") for row in bucket.rows(name)]
+    assert sorted(row["key"] for row in there) == sorted(after)
+    assert not [name for name in names if secret.encode() in bucket.get(name)]
+
+
+def judge(work: Workspace, limit: int, out: str = "run", publish: str | None = "mirror", **changes: Any) -> None:
+    """`jurybox.run` of the config, in this process."""
+    config = yaml.safe_load(work.config.read_text()) | {"publish": publish and str(work.folder / publish)}
+    config["items"]["path"] = str(work.items)
+    config["models"][0] |= changes
+    jurybox.run(config, limit=limit, out=work.folder / out)
+
+
+def test_a_directory_from_which_the_run_went_on_elsewhere_ends(work: Workspace) -> None:
+    with running() as url:
+        work.write_config(model(url))
+        judge(work, 50)
+        work.out.rename(work.folder / "kept")
+        judge(work, 120)
+        assert stats(url)["requests"] == 120
+        with pytest.raises(ConfigError) as refused:
+            judge(work, 130, "kept")
+        assert f"the run was rebuilt from it at {platform.node()}:{work.out}" in str(refused.value)
+        assert stats(url)["requests"] == 120
+
+        # Published to another place, it goes on by itself.
+        judge(work, 60, "kept", publish="elsewhere")
+        assert stats(url)["requests"] == 120 + 10
+    elsewhere = pl.read_parquet(work.folder / "elsewhere/tested/attempts/*.parquet")
+    assert sorted(elsewhere["attempt_id"]) == list(range(1, 61))
+
+
+def test_another_run_of_the_same_name_is_refused_before_anything_is_paid(work: Workspace) -> None:
+    with running() as url:
+        work.write_config(model(url))
+        judge(work, 10)
+        judge(work, 10, "other", publish=None)
+        assert stats(url)["requests"] == 20
+        with pytest.raises(ConfigError, match="holds another run of this name"):
+            judge(work, 20, "other")
+        with pytest.raises(MeaningChanged, match="mirror/tested: holds a run that means something else"):
+            judge(work, 20, "third", model="simulated-else")
+        assert stats(url)["requests"] == 20
+        judge(work, 12)
+        judge(work, 14, publish=None)
+        judge(work, 14)
+        assert stats(url)["requests"] == 24
+    assert_mirrored(work)
+
+
+def test_a_place_that_takes_nothing_stops_no_judging(work: Workspace) -> None:
+    in_the_way = work.folder / "mirror" / "tested" / "attempts"
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.write_text("a file where a folder should be")
+    with running() as url:
+        work.write_config(model(url), publish="mirror")
+        often(work)
+        done = work.command("run", str(work.config), "--local", "--yes", "--json")
+        assert done.status == 4
+        assert done.report["status"].startswith("complete")
+        assert done.stderr.count("publishing_failed") == 1
+        assert f"publishing is behind by {2 * len(ITEMS)} judgments and requests: {in_the_way.parent}" in done.stderr
+        assert "the same command publishes them" in done.stderr
+        asked = stats(url)["requests"]
+
+        assert work.run().status == 4
+        in_the_way.unlink()
+        assert work.run().status == 0
+        assert stats(url)["requests"] == asked
+        assert_mirrored(work)
+
+        # With nothing to publish, nothing is asked of the place.
+        shutil.rmtree(work.folder / "mirror")
+        assert work.run().status == 0
+        assert not (work.folder / "mirror").exists()
+
+
+def test_a_retry_and_a_changed_plan_are_editions(work: Workspace, tmp_path: Path) -> None:
+    with running(Simulation(malformed=0.5, max_faults_in_a_row=1)) as url:
+        work.write_config(model(url), publish="mirror", retry={"rejudge": 0}, max_unscored=1.0)
+        judge(work, 60)
+        assert_mirrored(work)
+        often(work)
+        points = tmp_path / "points"
+        points.mkdir()
+        (points / "before-delete").write_text("1")
+        work.environment["JURYBOX_FAILPOINTS"] = str(points)
+        killed = work.command("retry", str(work.out), "--state", "malformed", "--local", "--yes", "--quiet")
+        assert killed.status == -9
+    renewed = mirrored(work, "renewed/r00002")
+    assert len(renewed) > 0
+    assert set(renewed["revision"]) == {2}
+
+    # The machine is lost in the middle of the retry: what it had brought is there, and stands.
+    shutil.rmtree(work.out)
+    with running() as url:
+        work.write_config(model(url), publish="mirror", retry={"rejudge": 0}, max_unscored=1.0)
+        judge(work, 60)
+        assert stats(url)["requests"] == 0
+        rows = work.results()
+        assert set(rows["revision"]) == {2}
+        assert set(rows.filter(pl.col("key").is_in(renewed["key"].to_list()))["state"]) == {"scored"}
+        left = rows.filter(state="malformed").height
+        assert work.command("retry", str(work.out), "--state", "malformed", "--local", "--yes").status == 0
+        assert stats(url)["requests"] == left
+        assert set(work.results()["state"]) == {"scored"}
+        assert_mirrored(work)
+        assert set(mirrored(work)["revision"]) == {3 if left else 2}
+
+        judge(work, 40)
+        assert_mirrored(work)
+        assert mirrored(work).height == 40
