@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import islice
 from pathlib import Path
+
+import numpy as np
 
 from judges import Item, Judge
 from judges.injection import VERSION as SIGNS_VERSION
@@ -23,6 +27,7 @@ from .staged import LAYOUT
 SAMPLED_PLACES = 20
 SAMPLED_ROWS = 10
 """The length of prompts is estimated from so many rows at so many places of the items."""
+KEYS_AT_ONCE = 10_000
 UNKNOWN_CLUSTER_WORKERS = 16
 """Workers assumed when shards are sized before the cluster is known."""
 
@@ -81,6 +86,25 @@ def trial_keys(
         for row, item, template in items_of(staged, shard.first_row, shard.rows, pair.judge):
             messages = pair.judge.render(item, template)
             yield pair.key(item.system, item.id, messages, shard.repeat), shard.id, row - shard.first_row
+
+
+def judged_by_shard(judged: Iterable[bytes], trials: Iterable[tuple[bytes, int, int]]) -> dict[int, int]:
+    """How many of each shard's trials are judged already, by the keys of all judgments, in any order.
+
+    Holds twice 16 bytes a judgment; a set of them would hold a hundred.
+    """
+    joined = bytearray()
+    for key in judged:
+        joined += key
+    # numpy takes zero bytes at the end of such a value for padding: among keys of one length that mixes up none.
+    known = np.sort(np.frombuffer(joined, dtype="S16"))
+    done: Counter[int] = Counter()
+    rest = iter(trials if len(known) else ())
+    while some := list(islice(rest, KEYS_AT_ONCE)):
+        keys = np.array([key for key, _, _ in some], dtype="S16")
+        nearest = known[np.minimum(np.searchsorted(known, keys), len(known) - 1)]
+        done.update(shard for (_, shard, _), is_judged in zip(some, nearest == keys, strict=True) if is_judged)
+    return done
 
 
 def sampled(staged: Staged, judge: Judge) -> Iterator[tuple[Item, str]]:

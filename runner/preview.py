@@ -11,7 +11,7 @@ from typing import Any
 from .config import RunConfig
 from .ledger import Ledger
 from .plan import Estimate, Messages, pairs
-from .planning import estimates, items_of, plan_signature, planned_shards, trial_keys
+from .planning import estimates, items_of, judged_by_shard, plan_signature, planned_shards, trial_keys
 from .rundir import RunDirectory, manifest_of, refuse_other_meaning
 from .sample import Drawn, Sample
 from .session import load_judges
@@ -85,9 +85,7 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
                 if ledger.meta("plan") == plan_signature(config, judges, base, limit, sample):
                     done = {row.shard.id: row.done for row in ledger.shards()}
                 else:
-                    judged = set(ledger.judged_keys())
-                    for key, shard, _ in trial_keys(staged, shards, known):
-                        done[shard] = done.get(shard, 0) + (key in judged)
+                    done = judged_by_shard(ledger.judged_keys(), trial_keys(staged, shards, known))
         prompts = [prompt for judge in judges for prompt in _prompts(staged, judge)]
         notes = [
             f"{count:,} items judged by {judge.name}: {text}"

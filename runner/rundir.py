@@ -211,6 +211,12 @@ def meaning_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[
     return meaning
 
 
+def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What a config says otherwise than the one before, both as the manifest has them: a line each."""
+    by_name = ({**config, "models": {model["name"]: model for model in config["models"]}} for config in (before, now))
+    return list(differences("config", *by_name))
+
+
 def refuse_other_meaning(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """MeaningChanged, with a diff, where a name that both know means something else now."""
     changed = [key for key in before if key in now and before[key] != now[key]]

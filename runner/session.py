@@ -32,7 +32,7 @@ from .publishing import Publishing
 from .report import Report, build
 from .results import publish_news
 from .revising import Revising, listed
-from .rundir import RunDirectory, manifest_of, refuse_other_meaning
+from .rundir import RunDirectory, changed_settings, manifest_of, refuse_other_meaning
 from .sample import Sample
 from .stage import Staged, load_staged, stage
 from .stopping import Switch
@@ -135,6 +135,8 @@ class Session:
         fresh = manifest_of(self.config, self.judges, self.pairs)
         if manifest is not None:
             refuse_other_meaning(self.run.path, manifest["meaning"], fresh["meaning"])
+            for line in changed_settings(manifest["config"], fresh["config"]):
+                log.info("config_changed", what=line)
         signature = plan_signature(self.config, self.judges, self._base, self._limit, self._sample)
         fresh["base"] = str(self._base.resolve())
         self.publishing.rebuild(fresh["meaning"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from judges import Item, load_judge
 from runner.config import RunConfig, parse_config
 from runner.errors import ConfigError
 from runner.plan import MAX_SHARD_TRIALS, Pair, estimate, make_shards, pairs, shard_size
+from runner.planning import judged_by_shard
 
 ITEM = Item("i1", "q1", "s1", None, {"question": "Q", "reference": "R", "response": "A"})
 
@@ -134,3 +136,17 @@ def test_shards_cover_every_routed_row_once(rows: int, workers: int, repeats: in
                 covered = [row for s in own for row in range(s.first_row, s.first_row + s.rows)]
                 assert len(covered) == len(set(covered))
                 assert judge != "yes-no" or len(covered) == rows
+
+
+@given(
+    # Few different bytes, zeros among them, so that keys are alike but for where they end.
+    st.sets(st.lists(st.sampled_from([0, 1]), min_size=16, max_size=16).map(bytes)),
+    st.data(),
+)
+def test_what_is_judged_already_is_counted_by_shard(keys: set[bytes], data: st.DataObject) -> None:
+    wanted = sorted(keys)
+    judged = data.draw(st.sets(st.sampled_from(wanted))) if wanted else set()
+    trials = [(key, at % 3, at) for at, key in enumerate(wanted)]
+    found = judged_by_shard(sorted(judged, reverse=True), iter(trials))
+    expected = Counter(at % 3 for at, key in enumerate(wanted) if key in judged)
+    assert {shard: n for shard, n in found.items() if n} == expected
