@@ -21,7 +21,7 @@ from runner.session import Plan, Session, local_pool
 from runner.simulate import Simulation, running
 
 ROWS = items(range(12))
-JUDGE = {
+JUDGE: dict[str, Any] = {
     "name": "mine",
     "reads": {"kind": "yesno", "verdict": "correct"},
     "route": [{"when": {"group": ["north"]}, "template": "short"}, {"template": "long"}],
@@ -50,7 +50,7 @@ class Bench:
             "repeats": 1,
         }
         self.rows: list[dict[str, Any]] = copy.deepcopy(ROWS)
-        self.judge = copy.deepcopy(JUDGE)
+        self.judge: dict[str, Any] = copy.deepcopy(JUDGE)
 
     def copied(self, folder: Path) -> Bench:
         """The same in another folder, to be changed."""
