@@ -73,6 +73,8 @@ def test_what_would_be_wrong_is_seen(tmp_path: Path) -> None:
     sender, seq = next(iter(calm.acknowledged.items()))
     assert f"batch {seq + 1} was acknowledged" in told(replace(calm, acknowledged={sender: seq + 1}))
     assert "are recorded, the endpoint has charged" in told(replace(calm, tokens={"prompt": 0, "completion": 0}))
+    more = {name: number + 1000 for name, number in calm.tokens.items()}
+    assert "recorded and 0.0 reserved" in told(replace(calm, tokens=more))
     twice = [{**entry, "n": 0, "fault": None, "status": None} for entry in calm.log]
     assert "paid replies are in no attempt" in told(replace(calm, log=calm.log + twice))
 

@@ -42,6 +42,10 @@ class Bought:
     """As many as the limits allow to be in flight, over the same."""
     charged_usd: float
     recorded_usd: float
+    reserved_usd: float
+    """What more the ledger says may have been spent: reserved durably, and never settled."""
+    reserved: int
+    """Requests of it."""
 
 
 def rows(out: Path) -> dict[str, tuple[Any, ...]]:
@@ -59,6 +63,9 @@ def bought(course: Course, prompts: Mapping[str, int]) -> Bought:
     [(answered, recorded)] = query(
         course.out, "SELECT count(*) FILTER (WHERE state = 'ok'), coalesce(sum(cost_usd), 0.0) FROM attempts"
     )
+    [(reserved, nano_usd)] = query(
+        course.out, "SELECT coalesce(sum(requests), 0), coalesce(sum(nano_usd), 0) FROM reserved"
+    )
     accounts = 2 if course.ordeal.job == SINGLE else 1
     at = [done.at for done in course.losses]
     return Bought(
@@ -69,6 +76,8 @@ def bought(course: Course, prompts: Mapping[str, int]) -> Bought:
         could_be=len(at) * accounts * IN_FLIGHT,
         charged_usd=(course.tokens["prompt"] * PRICE["input"] + course.tokens["completion"] * PRICE["output"]) / 1e6,
         recorded_usd=recorded,
+        reserved_usd=nano_usd / 1e9,
+        reserved=reserved,
     )
 
 
@@ -84,6 +93,11 @@ def complaints(course: Course, truth: Truth, cost: Bought) -> list[str]:
         found.append(f"{len(differing)} trials end otherwise than undisturbed: {examples}")
     if cost.recorded_usd > cost.charged_usd + CENT:
         found.append(f"{cost.recorded_usd} USD are recorded, the endpoint has charged {cost.charged_usd}")
+    if cost.charged_usd > cost.recorded_usd + cost.reserved_usd + CENT:
+        more = f"{cost.recorded_usd} recorded and {cost.reserved_usd} reserved"
+        found.append(f"the endpoint has charged {cost.charged_usd} USD, more than {more}")
+    if cost.unrecorded > cost.reserved:
+        found.append(f"{cost.unrecorded} paid replies are in no attempt; {cost.reserved} requests are reserved")
     if cost.unrecorded > cost.could_be:
         found.append(f"{cost.unrecorded} paid replies are in no attempt; {cost.could_be} could have been in flight")
     return found

@@ -163,7 +163,11 @@ def table(results: Iterable[dict[str, Any]]) -> Iterator[str]:
         yield f"{add['trials']:,} trials, {add['requests']:,} requests, {sum(kinds.values())} disturbances"
         yield f"asked again after a sound reply: {add['again']:,}; paid and in no attempt: {add['unrecorded']:,}"
         yield f"open at the endpoint at the kills: {add['in_flight']:,}; the limits allow {add['could_be']:,}"
-        yield f"recorded {add['recorded_usd']:.6f} USD; charged by the endpoint {add['charged_usd']:.6f} USD"
+        most = add["recorded_usd"] + add["reserved_usd"]
+        yield (
+            f"recorded {add['recorded_usd']:.6f} USD ≤ charged by the endpoint {add['charged_usd']:.6f} USD ≤ "
+            f"recorded and reserved {most:.6f} USD"
+        )
         yield f"{60 * len(whole) / add['seconds']:.1f} seeds a minute"
     for result in everything:
         if result["wrong"]:
