@@ -28,25 +28,24 @@ class Aggregator:
         # Counted once here and kept by what each commit changed: a snapshot every second must not scan the ledger.
         self._tallies = self._ledger.tallies()
         self._directory = Path(path).parent
-        self._trouble: str | None = None
+        self._unrecorded: str | None = None
 
     def record(self, batch: Batch) -> Ack:
         """Commits a batch; what is acknowledged is on the disk."""
         try:
             recorded = self._ledger.record(batch)
         except DiskFull as error:
-            self._trouble = error.message
+            self._unrecorded = error.message
             raise
-        self._trouble = None
+        self._unrecorded = None
         for pair, change in recorded.changes.items():
             self._tallies[pair] = _sum(self._tallies.get(pair, Tally()), change)
         return recorded.ack
 
     def snapshot(self) -> Snapshot:
         """The counts as of the last commit, and whether there is room for more."""
-        if self._trouble is None and (short := shortage(self._directory)) is not None:
-            return Snapshot(dict(self._tallies), short.message)
-        return Snapshot(dict(self._tallies), self._trouble)
+        short = shortage(self._directory)
+        return Snapshot(dict(self._tallies), self._unrecorded, None if short is None else short.message)
 
     def waiting(
         self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()

@@ -31,6 +31,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "details": (*PAIR, "system", "state", "detail"),
     "latency": (*PAIR, "bucket"),
     "served": (*PAIR, "served_model", "system_fingerprint", "parser_version", "structured"),
+    "served_scores": (*PAIR, "served_model", "system_fingerprint", "score"),
     **breakdown.KEYS,
     **susceptibility.KEYS,
 }
@@ -69,6 +70,7 @@ def count(
     entries = _entries(cells.filter(pl.col("state") == "scored"), "scores", "score").join(
         thresholds(scales or {}), on=["judge", "score"], how="left"
     )
+    own = entries.filter(pl.col("slice").is_null())
     tables = {
         "trials": cells.group_by(CELL).agg(
             pl.len().cast(pl.Int64).alias("planned"),
@@ -92,8 +94,9 @@ def count(
         .group_by(*PAIR, (pl.col("latency_s").log() / math.log(BUCKET_BASE)).ceil().cast(pl.Int64).alias("bucket"))
         .agg(pl.len().cast(pl.Int64).alias("n")),
         "served": done.group_by(_KEYS["served"]).agg(pl.len().cast(pl.Int64).alias("n")),
+        "served_scores": own.group_by(_KEYS["served_scores"]).agg(*moments()),
         **apart,
-        **break_down(done, entries.filter(pl.col("slice").is_null()), scales or {}, choosing or {}),
+        **break_down(done, own, scales or {}, choosing or {}),
     }
     return Counts(tables)
 

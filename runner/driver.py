@@ -29,8 +29,9 @@ from .stage import Staged
 WATCH_S = 0.5
 GRACE_S = 30.0
 """How long requests in flight may take to end, and to be recorded, after the order to stop."""
-SHORT_GRACE_S = 10.0
-"""The same where nobody waits for long, or what they bring can hardly be kept."""
+SHORT_GRACE_S = 8.0
+"""The same where nobody will wait for long (a container is killed ten seconds after SIGTERM), or nothing more can be
+recorded."""
 JUDGE_AGAIN = ("malformed", "refused", "halved", "retry")
 LAST_TRY = ("parked",)
 
@@ -117,8 +118,8 @@ class Driver:
             was_idle = self._dispatch.idle
             snapshot = await self._pool.aggregator.snapshot()
             self._watch(snapshot, self._outlook.throttled)
-            if snapshot.trouble is not None:
-                self.stop(DiskFull(snapshot.trouble))
+            if (no_room := snapshot.unrecorded or snapshot.shortage) is not None:
+                self.stop(DiskFull(no_room))
             if self._crew.stopped is None:
                 open_work = [self._take_up(account, snapshot) for account in self._config.accounts()]
                 ended = not any(open_work) and was_idle and self._dispatch.idle
@@ -126,7 +127,8 @@ class Driver:
                 await self._crew.wake()
             else:
                 ended = self._dispatch.none_held
-                grace_s = SHORT_GRACE_S if isinstance(self._crew.stopped, (Terminated, DiskFull)) else GRACE_S
+                is_urgent = isinstance(self._crew.stopped, Terminated) or snapshot.unrecorded is not None
+                grace_s = SHORT_GRACE_S if is_urgent else GRACE_S
                 if asyncio.get_running_loop().time() - self._crew.stopped_at > grace_s:
                     raise self._crew.stopped
             if ended:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .rows import BOM, CHUNK, DAMAGE, MAX_RECORD_BYTES, REST_LOST, Fault, Record, Row, UnfitError, damaged, not_utf8
+from .rows import BOM, CHUNK, DAMAGE, MAX_ROW_BYTES, REST_LOST, Fault, Record, Row, UnfitError, damaged, not_utf8
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _EXPONENT = len("e+")
@@ -27,8 +27,8 @@ def json_lines(file: io.BufferedReader[Any], nan_is_null: bool = False) -> Itera
     line = 0
     while True:
         try:
-            raw = file.readline(MAX_RECORD_BYTES + 1)
-            long = len(raw) > MAX_RECORD_BYTES
+            raw = file.readline(MAX_ROW_BYTES + 1)
+            long = len(raw) > MAX_ROW_BYTES
             start, offset, line = offset, offset + len(raw), line + 1
             while long and not raw.endswith(b"\n") and (raw := file.readline(CHUNK)):
                 offset += len(raw)
@@ -36,7 +36,7 @@ def json_lines(file: io.BufferedReader[Any], nan_is_null: bool = False) -> Itera
             yield line + 1, damaged(error)
             return
         if long:
-            yield line, Fault(f"the line is longer than {MAX_RECORD_BYTES:,} bytes")
+            yield line, Fault(f"the line is longer than {MAX_ROW_BYTES:,} bytes")
             continue
         if not raw:
             return
@@ -186,8 +186,8 @@ class _Array:
                 raise json.JSONDecodeError("nested too deeply", "", 0) from None
             except ValueError as error:
                 raise json.JSONDecodeError(str(error), "", 0) from None
-            if len(self._text) - self._at > MAX_RECORD_BYTES:
-                raise json.JSONDecodeError(f"an element is longer than {MAX_RECORD_BYTES:,} bytes", "", 0)
+            if len(self._text) - self._at > MAX_ROW_BYTES:
+                raise json.JSONDecodeError(f"an element is longer than {MAX_ROW_BYTES:,} bytes", "", 0)
             self._fill(max(CHUNK, len(self._text) - self._at))
 
     def _fill(self, size: int) -> None:

@@ -225,8 +225,10 @@ class Snapshot(Record):
     """The aggregator's live counts: (judge, model) → Tally."""
 
     tallies: dict[tuple[str, str], Tally]
-    trouble: str | None = None
+    unrecorded: str | None = None
     """Why the last batch could not be recorded; its sender keeps it, and sends it again."""
+    shortage: str | None = None
+    """Why soon no batch could be."""
 
 
 @dataclass(frozen=True, slots=True)

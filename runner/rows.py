@@ -12,8 +12,10 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
+MAX_ROW_BYTES = 64 * 1024 * 1024
+"""Longest line, field or array element that is read as an item: no model takes a tenth of it."""
 MAX_RECORD_BYTES = 256 * 1024 * 1024
-"""Longest line, field or array element that is read."""
+"""The same where an item is a small part of it: logs of evaluations."""
 
 CHUNK = 1 << 20
 BOM = b"\xef\xbb\xbf"

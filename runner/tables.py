@@ -16,7 +16,7 @@ from .rows import (
     BOM,
     CHUNK,
     DAMAGE,
-    MAX_RECORD_BYTES,
+    MAX_ROW_BYTES,
     REST_LOST,
     Fault,
     Record,
@@ -30,7 +30,7 @@ from .rows import (
 
 def csv_rows(file: io.BufferedReader[Any]) -> Iterator[Row]:
     """CSV with a header line; all values are strings."""
-    csv.field_size_limit(MAX_RECORD_BYTES)
+    csv.field_size_limit(MAX_ROW_BYTES)
     lines = _TextLines(file)
     reader = csv.reader(lines, strict=True)
     header: list[str] | None = None
@@ -77,11 +77,11 @@ class _TextLines:
         return self
 
     def __next__(self) -> str:
-        raw = self._file.readline(MAX_RECORD_BYTES + 1)
+        raw = self._file.readline(MAX_ROW_BYTES + 1)
         if not raw:
             raise StopIteration
-        if len(raw) > MAX_RECORD_BYTES:
-            raise EOFError(f"a line is longer than {MAX_RECORD_BYTES:,} bytes")
+        if len(raw) > MAX_ROW_BYTES:
+            raise EOFError(f"a line is longer than {MAX_ROW_BYTES:,} bytes")
         self.count += 1
         start, self._offset = self._offset, self._offset + len(raw)
         if self.count == 1 and raw.startswith(BOM):

@@ -18,6 +18,7 @@ from runner.metrics import Latency, latencies, results
 from runner.neighbours import Neighbours, neighbours
 from runner.protocol import Tally
 from runner.questions import Questions
+from runner.serving import serving
 from runner.staged import Staged
 from runner.susceptibility import susceptibility
 
@@ -91,6 +92,9 @@ def build(
         ),
         flags=tuple(sorted(_flags(counts), key=lambda each: (*place(each.judge, each.model), -each.trials, each.code))),
         reading=how_read(counts, ledger, scales, choices, place, ledger.tallies(), len(own)),
+        serving=tuple(
+            sorted(serving(counts, scales) if counts else (), key=lambda each: place(each.judge, each.model))
+        ),
         costs=tuple(_costs(config, counts, sorted(ledger.tallies().items(), key=lambda entry: place(*entry[0])))),
         earlier=ledger.earlier(),
         susceptibility=tuple(sorted(swayed, key=lambda each: place(each.judge, each.model))),

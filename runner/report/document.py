@@ -57,6 +57,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "batches": [_batches(entry) for entry in report.batches],
         "flags": [asdict(flag) for flag in report.flags],
         "reading": report.reading.document(),
+        "served": [asdict(entry) for entry in report.serving],
         "controls": [entry for each in report.susceptibility for entry in _controls(each)],
         "injection": [_injection(entry) for entry in report.susceptibility],
         "costs": [_cost(cost) for cost in report.costs],

@@ -11,11 +11,13 @@ from runner.metrics import Latency, Result
 from runner.neighbours import Neighbours
 from runner.protocol import Usage
 from runner.sample import Drawn
+from runner.serving import Served
 from runner.susceptibility import Susceptibility
 
 from .company import moved
 from .injection import notices as sway_notices
 from .reading import Reading
+from .serving_table import changed
 
 SCHEMA_VERSION = 1
 """Of the JSON document; changes when a key changes its meaning or goes."""
@@ -127,6 +129,8 @@ class Report:
     batches: tuple[Neighbours, ...]
     flags: tuple[Flag, ...]
     reading: Reading
+    serving: tuple[Served, ...]
+    """The parts of what was judged by a model that changed on its endpoint meanwhile."""
     costs: tuple[Cost, ...]
     earlier: Spend
     """What was spent on judges and models that the plan no longer holds."""
@@ -240,6 +244,7 @@ class Report:
                 said.extend([f"{whose}{text} ({_items(count)})"] if count else [])
             if judge.unrouted:
                 said.append(f"{judge.name}: no route matches {_items(judge.unrouted)}; this judge leaves them out.")
+        said.extend(changed(self.serving))
         said.extend(self.reading.notices)
         said.extend(sway_notices(self.susceptibility))
         said.extend(text for entry in self.batches for text in moved(entry))

@@ -14,6 +14,7 @@ from .reading_tables import reading_tables
 from .record import Cost, Report
 from .request_tables import batches, flags
 from .score_tables import CORRECT, SIDE_BY_SIDE, by_judge, heads, independent, official, score_tables, value_tables
+from .serving_table import served
 from .table import JUDGE, MODEL, NONE, SYSTEM, Column, Table, ends, interval, number, usd
 
 COVERAGE = "Coverage of the"
@@ -27,7 +28,14 @@ def tables(report: Report) -> list[Table]:
     """All tables that have something to show, in the order to read them."""
     made = [*score_tables(report), controls(report), _trials(report), *value_tables(report), *_slices(report)]
     made += [*agreement_tables(report), suspects(report)]
-    made += [_coverage(report), _reasons(report), flags(report), *reading_tables(report), batches(report)]
+    made += [
+        _coverage(report),
+        _reasons(report),
+        served(report),
+        flags(report),
+        *reading_tables(report),
+        batches(report),
+    ]
     made += [_costs(report)]
     return [table for table in made if table.rows]
 

@@ -48,7 +48,7 @@ LAYERS = (
     ("runner.susceptibility",),
     ("runner.budget", "runner.counts", "runner.intervals", "runner.outlook", "runner.plan"),
     ("runner.modes",),
-    ("runner.comparison", "runner.metrics", "runner.neighbours", "runner.readings"),
+    ("runner.comparison", "runner.metrics", "runner.neighbours", "runner.readings", "runner.serving"),
     ("runner.agreement", "runner.questions"),
     # the outside world: files, SQLite, HTTP
     (

@@ -260,7 +260,7 @@ def test_a_cut_gzip_is_damage_after_the_rows_that_are_whole(tmp_path: Path, name
 
 
 def test_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonrows, "MAX_RECORD_BYTES", 200)
+    monkeypatch.setattr(jsonrows, "MAX_ROW_BYTES", 200)
     monkeypatch.setattr(jsonrows, "CHUNK", 64)
     long = row(2, response="x" * 1000)
     lines(tmp_path / "a.jsonl", [row(1), long, row(3)])
