@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .errors import DiskFull
+from .errors import DiskFull, JuryboxError
 
 LEAST_FREE_BYTES = 2**30
 LEAST_FREE_SHARE = 0.05
@@ -33,9 +33,16 @@ def full(directory: Path, problem: str) -> DiskFull:
     )
 
 
-def is_full(error: BaseException) -> bool:
-    """Whether an error of the system says that there is no room: disk, quota, or the largest file allowed."""
-    return isinstance(error, OSError) and error.errno in _NO_ROOM
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error comes of there being no room: disk, quota, or the largest file allowed.
+
+    Also where what was being cleaned up after that failed in its turn, as a library does that closes half a file.
+    """
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextmanager
@@ -43,10 +50,12 @@ def writing(directory: Path) -> Iterator[None]:
     """Raises DiskFull in the place of an error of the system that means no room in the directory."""
     try:
         yield
-    except OSError as error:
+    except JuryboxError:
+        raise
+    except Exception as error:
         if not is_full(error):
             raise
-        raise full(directory, f"nothing more can be written ({os.strerror(error.errno or 0)})") from None
+        raise full(directory, "nothing more can be written there") from None
 
 
 def least_free(whole: int) -> int:

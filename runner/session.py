@@ -21,8 +21,8 @@ from judges import PARSER_VERSION, Judge, JudgeError, load_judge
 
 from .changes import Changes
 from .config import RunConfig
-from .disk import is_full, network_of, require_space, writing
-from .errors import ConfigError, InputError
+from .disk import full, is_full, network_of, require_space
+from .errors import ConfigError, InputError, JuryboxError
 from .interrupts import Interrupts
 from .ledger import COPYING_MODEL, Ledger
 from .modes import Modes
@@ -120,9 +120,8 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
-        if error is not None and is_full(error):
-            with writing(self.run.path):
-                raise error
+        if not isinstance(error, JuryboxError) and is_full(error):
+            raise full(self.run.path, "nothing more can be written there") from error
 
     def stay_until(self, end: Future[None]) -> None:
         """Hold the directory until that end, also after this session was closed: something works in it still."""
