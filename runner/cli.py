@@ -6,8 +6,6 @@ only bugs show a traceback.
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 import typer
 
 from .command.judging import plan, run, try_
@@ -19,6 +17,8 @@ from .disk import is_full
 from .errors import DiskFull, Interrupted, JuryboxError
 from .interrupts import leave_alone, take_signals
 from .simulate.command import simulate
+
+AGAIN = "interrupted; run the same command to go on"
 
 app = typer.Typer(
     name="jurybox",
@@ -46,38 +46,46 @@ def main() -> None:
     """Entry point of the command."""
     take_signals()
     try:
+        try:
+            status = _status()
+        finally:
+            leave_alone()
+    except KeyboardInterrupt:
+        status = _told(Interrupted(AGAIN))
+    raise SystemExit(status)
+
+
+def _status() -> int | str | None:
+    """Carry out what the command line says; what the process is to end with."""
+    try:
         # Outside its standalone mode Typer returns what `typer.Exit` was given instead of ending the process with it.
         status = app(standalone_mode=False)
     except typer.Abort:
-        _fail(Interrupted("nothing was started"))
-    except KeyboardInterrupt:
-        _fail(Interrupted("interrupted; run the same command to go on"))
+        return _told(Interrupted("nothing was started"))
     except JuryboxError as error:
-        _fail(error)
+        return _told(error)
     except BrokenPipeError:
-        raise SystemExit(0) from None
+        return 0
     except SystemExit as left:
         # The reader of our output has had enough (`jurybox report | head`); Typer's way with that is `sys.exit(1)`.
-        raise SystemExit(0 if isinstance(left.__context__, BrokenPipeError) else left.code) from None
+        return 0 if isinstance(left.__context__, BrokenPipeError) else left.code
     except Exception as error:
         if is_full(error):
-            _fail(DiskFull(f"{getattr(error, 'filename', None) or 'output'}: nothing more can be written ({error})"))
+            return _told(DiskFull(f"{getattr(error, 'filename', None) or 'output'}: nothing more can be written"))
         show = getattr(error, "show", None)
         if show is None:
             raise
         show()
-        raise SystemExit(2) from None
+        return 2
     if status == Interrupted.exit_status:
         # Typer's own way with Ctrl-C, which says nothing.
-        _fail(Interrupted("interrupted; run the same command to go on"))
-    leave_alone()
-    raise SystemExit(status if isinstance(status, int) else 0)
+        return _told(Interrupted(AGAIN))
+    return status if isinstance(status, int) else 0
 
 
-def _fail(error: JuryboxError) -> NoReturn:
-    leave_alone()
+def _told(error: JuryboxError) -> int:
     typer.echo(f"jurybox: {error.message}", err=True)
-    raise SystemExit(error.exit_status)
+    return error.exit_status
 
 
 __all__ = ["app", "main"]

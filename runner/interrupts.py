@@ -16,6 +16,8 @@ from typing import Any
 
 from .errors import Interrupted, JuryboxError, Terminated
 
+RETRY_S = 0.01
+
 _BOTH = (signal.SIGINT, signal.SIGTERM)
 _heard = False
 """A signal came: the next one ends the process, also where the judging that the first one stopped is over by then."""
@@ -61,11 +63,23 @@ def take_signals() -> None:
 
     That holds before the judging begins, and after it has ended.
     """
+    told_of_others = sys.unraisablehook
+
+    def unraisable(lost: Any) -> None:
+        if isinstance(lost.exc_value, KeyboardInterrupt):
+            # It was raised where Python lets nothing be raised, in a callback of the garbage collector for one. A
+            # moment later it is raised elsewhere.
+            global _heard
+            _heard = False
+            threading.Timer(RETRY_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+        else:
+            told_of_others(lost)
 
     def handle(number: int, frame: FrameType | None) -> None:
         _leave_if_heard()
         raise KeyboardInterrupt
 
+    sys.unraisablehook = unraisable
     for number in _BOTH:
         signal.signal(number, handle)
 

@@ -104,7 +104,10 @@ class RunDirectory:
     def locked(self) -> Iterator[None]:
         """Hold the directory for this process. The lock ends with the process, however that ends."""
         file = self.path / "lock"
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise RunLocked(f"{file}: cannot be opened: {error.strerror}") from None
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -255,9 +255,9 @@ class Session:
 
         async def judging() -> None:
             orders = switch or Switch()
-            # From here on: Ray takes some seconds to start, and an order to stop is heard meanwhile.
+            # Ray takes some seconds to start. Nothing is in flight meanwhile: a signal has nothing to wait for.
+            pool = make_pool()
             with Interrupts(orders.stop):
-                pool = make_pool()
                 try:
                     driver = Driver(
                         self.config, plan.shards, plan.done, self.pairs, staged, pool,

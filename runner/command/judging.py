@@ -32,6 +32,7 @@ from .options import (
     SourceArgument,
     check_place,
     named,
+    same_command,
     sample_of,
     say,
 )
@@ -96,7 +97,7 @@ def run(
         say(revision.text(), quiet)
     show(report, as_json)
     stopped = published(session, stopped, quiet)
-    command = f"jurybox report {directory}" if stopped is None else "the same command goes on with the run"
+    command = f"jurybox report {directory}" if stopped is None else f"{same_command()}  # goes on with the run"
     say(f"next: {command}", quiet)
     if stopped is not None:
         raise stopped

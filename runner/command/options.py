@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,6 +174,13 @@ def sample_of(config: RunConfig, limit: int | None, sample: int | None, seed: in
     if seed is not None and sample is None:
         raise InputError("--seed is what --sample is drawn by; the seed of a run is its config's key `seed`")
     return None if sample is None else Sample(sample, config.seed if seed is None else seed)
+
+
+def same_command() -> str:
+    """What was typed, to be typed again."""
+    from ..log import redact
+
+    return redact(shlex.join(["jurybox", *sys.argv[1:]]))
 
 
 def say(text: str, quiet: bool = False) -> None:

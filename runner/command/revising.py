@@ -10,7 +10,7 @@ import typer
 
 from ..errors import InputError, JuryboxError
 from .judging import confirm, finished, judged, published, summary
-from .options import JsonOption, RunArgument, check_place, say
+from .options import JsonOption, RunArgument, check_place, same_command, say
 
 RETRIED = ("malformed", "failed", "refused", "poisoned")
 
@@ -114,7 +114,7 @@ def retry(
     else:
         typer.echo(f"nothing changed: revision {number} stands")
     stopped = published(session, stopped, quiet)
-    command = f"jurybox report {run_directory}" if stopped is None else "the same command goes on with the rest"
+    command = f"jurybox report {run_directory}" if stopped is None else f"{same_command()}  # goes on with the rest"
     say(f"next: {command}", quiet)
     if stopped is not None:
         raise stopped

@@ -14,7 +14,7 @@ import pytest
 from ledger_batches import attempts, judged, judgments, key, new_ledger, plan
 
 from runner import schema
-from runner.errors import InputError, JuryboxError, RunLocked, StoppedEarly
+from runner.errors import InputError, JuryboxError, LedgerDamaged, RunLocked, StoppedEarly
 from runner.ledger import Ledger
 from runner.protocol import Ack
 
@@ -102,6 +102,35 @@ def test_a_damaged_file_is_found_at_opening(tmp_path: Path) -> None:
     path.write_bytes(whole[: len(whole) // 2] + b"\x99" * 40_000 + whole[len(whole) // 2 + 40_000 :])
     with pytest.raises(JuryboxError, match=r"run\.db is damaged"):
         Ledger(path)
+
+
+def _damage(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2] + b"\x99" * 40_000 + whole[len(whole) // 2 + 40_000 :])
+
+
+def test_a_damaged_file_is_an_input_error_that_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with new_ledger(tmp_path, plan(1, 5000)) as ledger:
+        ledger.record(judged("w", 1, 0, *range(2000)))
+    _damage(path)
+    with pytest.raises(LedgerDamaged) as caught:
+        Ledger(path)
+    assert caught.value.exit_status == 2
+    assert caught.value.message.startswith(f"{path} is damaged: ")
+    assert "put back a copy of it, or start anew with --out" in caught.value.message
+
+
+def test_a_file_that_was_looked_through_is_so_again_only_after_a_death(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    with new_ledger(tmp_path, plan(1, 5000)) as ledger:
+        ledger.record(judged("w", 1, 0, *range(2000)))
+    _damage(path)
+    Ledger(path, checked=True).close()
+    # What a writer that is killed leaves behind: SQLite's log.
+    path.with_name("run.db-wal").touch()
+    with pytest.raises(LedgerDamaged, match="is damaged"):
+        Ledger(path, checked=True)
 
 
 def test_a_newer_version_is_refused(tmp_path: Path) -> None:

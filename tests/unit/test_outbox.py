@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
-from runner.outbox import Outbox
+from runner import outbox as outbox_module
+from runner.errors import DiskFull, StoppedEarly
+from runner.outbox import UNACKNOWLEDGED, Outbox
 from runner.protocol import Ack, Attempt, Batch
 
 
@@ -71,3 +73,93 @@ async def test_a_recorder_cancelled_while_sending_loses_nothing(committed: bool)
     go_on.set()
     await outbox.record(attempt(2))
     assert listener.requests == ["r1", "r2"]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("error", [StoppedEarly("away"), ConnectionResetError(), ValueError("a bug")])
+async def test_after_any_error_the_same_batch_is_sent_again(error: Exception, committed: bool) -> None:
+    listener = Listener()
+    sent: list[Batch] = []
+
+    async def failing(batch: Batch) -> Ack:
+        sent.append(batch)
+        if len(sent) == 1:
+            if committed:
+                await listener(batch)
+            raise error
+        return await listener(batch)
+
+    outbox = Outbox("s", failing)
+    with pytest.raises(type(error)):
+        await outbox.record(attempt(1))
+    await outbox.record(attempt(2))
+    assert sent[0] == sent[1]
+    assert listener.requests == ["r1", "r2"]
+
+
+async def test_a_batch_that_finds_no_room_is_kept_until_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_module, "FULL_PAUSE_S", 0.0)
+    listener = Listener()
+    tries = 0
+
+    async def full(batch: Batch) -> Ack:
+        nonlocal tries
+        tries += 1
+        if tries <= 3:
+            raise DiskFull("no room")
+        return await listener(batch)
+
+    await Outbox("s", full).record(attempt(1))
+    assert (tries, listener.requests) == (4, ["r1"])
+
+
+async def test_what_waits_while_the_aggregator_is_away_is_bounded() -> None:
+    """Sixteen requests at a time, as fast as they can be answered, and nobody who takes their answers."""
+    listener = Listener()
+    back = asyncio.Event()
+
+    async def away(batch: Batch) -> Ack:
+        await back.wait()
+        return await listener(batch)
+
+    outbox = Outbox("s", away)
+    places = asyncio.Semaphore(16)
+    asked = 0
+
+    async def judge(number: int) -> None:
+        nonlocal asked
+        async with places:
+            await outbox.room()
+            asked += 1
+        await outbox.record(attempt(number))
+
+    judging = [asyncio.create_task(judge(number)) for number in range(2000)]
+    while True:
+        before = asked
+        for _ in range(100):
+            await asyncio.sleep(0)
+        if asked == before and asked:
+            break
+    assert UNACKNOWLEDGED <= asked <= UNACKNOWLEDGED + 16
+    back.set()
+    await asyncio.gather(*judging)
+    assert sorted(listener.requests) == sorted(f"r{number}" for number in range(2000))
+
+
+async def test_nobody_is_held_up_any_more_once_nothing_is_asked() -> None:
+    async def away(batch: Batch) -> Ack:
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
+
+    outbox = Outbox("s", away)
+    recording = [asyncio.create_task(outbox.record(attempt(number))) for number in range(UNACKNOWLEDGED)]
+    await asyncio.sleep(0)
+    waiting = asyncio.create_task(outbox.room())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    outbox.let_through()
+    await waiting
+    await outbox.room()
+    for task in recording:
+        task.cancel()
+    await asyncio.gather(*recording, return_exceptions=True)

@@ -148,3 +148,35 @@ def test_the_first_difference_is_within_what_is_shown(head: str, one: str, other
 def test_a_text_without_blanks_is_told_by_its_difference() -> None:
     before, now = "請判斷" * 100 + "好" + "答案" * 100, "請判斷" * 100 + "壞" + "答案" * 100
     assert "[好] → [壞]" in around(before, now)
+
+
+@pytest.mark.parametrize("name", ["lock", "run.db", "manifest.json", "items", "results", "items.new", "anything"])
+def test_a_link_in_the_directory_is_refused(tmp_path: Path, name: str) -> None:
+    """What would be written under it would land where nobody said that it should."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("mine")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.db").touch() if name != "run.db" else None
+    (run / name).symlink_to(elsewhere)
+    with pytest.raises(RunLocked, match=rf"run/{name}: is a symbolic link, and a run directory holds none"):
+        RunDirectory(run).create()
+    assert elsewhere.read_text() == "mine"
+
+
+def test_the_directory_itself_may_be_reached_by_a_link(tmp_path: Path) -> None:
+    (tmp_path / "large-disk").mkdir()
+    (tmp_path / "runs").symlink_to(tmp_path / "large-disk")
+    run = RunDirectory(tmp_path / "runs")
+    run.create()
+    with run.locked():
+        assert (tmp_path / "large-disk" / "lock").read_text() == str(os.getpid())
+
+
+def test_a_lock_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    (tmp_path / "run" / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunLocked, match="run/lock: cannot be opened: "), run.locked():
+        pass
+    assert not (tmp_path / "elsewhere").exists()
