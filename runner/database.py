@@ -177,8 +177,8 @@ def _told(path: Path, error: sqlite3.Error) -> JuryboxError:
 
 def _damaged(path: Path, problem: str) -> LedgerDamaged:
     return LedgerDamaged(
-        f"{path} is damaged: {problem}. Nothing was changed in it: put back a copy of it, or start anew with --out; "
-        "what was published of the run stands in results/ and attempts/ beside it"
+        f"{path} is damaged: {problem}. Nothing was changed in it. Put it aside; then put back a copy of it, or let "
+        "the run's own command make it anew from where the run is published (publish:), or start anew with --out"
     )
 
 

@@ -53,9 +53,10 @@ def serving(counts: Counts, scales: Mapping[str, Mapping[str, Scale]]) -> list[S
         found = Moments(row["n"], row["total"], row["squares"])
         moments.setdefault(tuple(row[key] for key in keys), {})[row["score"]] = found
     ranked = parts.join(several, on=PAIR).sort(*keys, nulls_last=True).sort("n", descending=True, maintain_order=True)
+    rows = ranked.sort(*PAIR, maintain_order=True).select(*keys, "n").rows()
     return [
-        Served(*key, n, _scores(moments.get(tuple(key), {}), scales[key[0]]))
-        for *key, n in ranked.sort(*PAIR, maintain_order=True).select(*keys, "n").rows()
+        Served(judge, model, named, print_, n, _scores(moments.get((judge, model, named, print_), {}), scales[judge]))
+        for judge, model, named, print_, n in rows
     ]
 
 

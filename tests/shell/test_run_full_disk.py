@@ -43,7 +43,7 @@ def test_a_disk_that_fills_up_while_judging(tmp_path: Path, monkeypatch: pytest.
         pytest.skip("the other way is the one for this machine")
     work = Workspace(tmp_path)
     work.write_items(ROWS)
-    command = ("run", str(work.config), "--local", "--yes", "--json", "--quiet")
+    command: tuple[str, ...] = ("run", str(work.config), "--local", "--yes", "--json", "--quiet")
     with running(Simulation(latency_ms=20)) as url:
         work.write_config(model(url, limits={"in_flight": IN_FLIGHT}))
         if way == "the largest file allowed":
