@@ -97,8 +97,9 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Poisoned:
-    """Judging this trial alone kills the worker."""
+    """Judging this trial alone kills the worker (`by`: crash, hang)."""
 
+    by: str = "crash"
     detail: str = ""
 
     state = "poisoned"

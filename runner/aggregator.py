@@ -61,6 +61,10 @@ class Aggregator:
         """The trials of a shard that wait to be judged again."""
         return self._ledger.pending_positions(shard)
 
+    def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
+        """(shard, position) → history of those trials that are still to be judged."""
+        return self._ledger.standing(trials)
+
     def spend(self) -> dict[str, Spend]:
         """Everything ever spent in this run, by model."""
         return self._ledger.spend()

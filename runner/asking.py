@@ -44,7 +44,7 @@ def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked
         messages = judge.render(items[0], template, json_hint=True)
     else:
         messages = rendered[0]
-    stage = _stage(trials[0].history)
+    stage = stage_of(trials[0].history)
     sampling = resampled(pair.sampling, trials[0].history)
     tokens, usd = at_most(messages, sampling.get("max_tokens", pair.sampling.max_tokens), pair.model.price)
     body = pair.body(messages, len(trials), sampling)
@@ -115,7 +115,8 @@ def bound_of(body: Mapping[str, Any], model: Model) -> Bound:
     return Bound(1, given + taken, math.ceil(usd * 1e3))
 
 
-def _stage(history: History) -> str:
+def stage_of(history: History) -> str:
+    """The ladder's name for a request about trials with this history."""
     if history.malformed:
         return f"rejudge:{history.malformed}"
     if history.refused:

@@ -1,14 +1,14 @@
 """Makes the tasks that workers get: from a shard's staged rows, or from trials that wait in the ledger.
 
-Hides which trials are left out (judged already, waiting, or handed to somebody else), which ones share a request, and
-where an item's row is.
+Hides which trials are left out (judged already, waiting, or handed to somebody else), which ones share a request, where
+an item's row is, and what is left of a task that was lost with its worker.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from .asked import item_of
@@ -18,6 +18,7 @@ from .plan import Pair, Shard
 from .pool import AggregatorHandle
 from .protocol import History, Task, Trial
 from .stage import Staged
+from .suspects import Part, Place, Requests
 
 TASK_TRIALS = 500
 COLUMNS = ["row", "id", "question_id", "system", "group", "fields"]
@@ -46,6 +47,11 @@ class Probe:
     model: str
 
 
+def place_of(trial: Trial) -> Place:
+    """Where the trial is in the plan."""
+    return trial.shard, trial.position
+
+
 class Assembler:
     """Turns work into tasks, and knows which waiting trials are out."""
 
@@ -65,16 +71,28 @@ class Assembler:
         self._seed = seed
         self._staged = staged
         self._aggregator = aggregator
-        self._out: dict[int, tuple[str, frozenset[tuple[int, int]]]] = {}
+        self._out: dict[int, tuple[Again, frozenset[Place]]] = {}
         self._reading = asyncio.Lock()
 
-    def handed(self, model: str) -> int:
-        """How many of the model's waiting trials are out with workers."""
-        return sum(len(trials) for name, trials in self._out.values() if name == model)
+    def handed(self, ticket: Again) -> int:
+        """How many waiting trials are out on tickets like this one."""
+        return sum(len(trials) for other, trials in self._out.values() if other == ticket)
 
-    def ended(self, work_id: int) -> None:
-        """The work is over: its trials are recorded, left, or lost with their worker."""
+    def ended(self, work_id: int, again: Iterable[Work] = ()) -> None:
+        """The work is over: its trials are recorded or left, or were lost and come `again` as other work."""
         self._out.pop(work_id, None)
+        for work in again:
+            if isinstance(work.payload, Part) and isinstance(work.payload.of, Again):
+                self._out[work.id] = (work.payload.of, frozenset(work.payload.trials))
+
+    async def left(self, task: Task) -> Requests:
+        """The trials of a task of which nothing was recorded since it was made, by request."""
+        now = await self._aggregator.standing([place_of(trial) for request in task.requests for trial in request])
+        by_request = (
+            [place_of(trial) for trial in request if now.get(place_of(trial)) == trial.history]
+            for request in task.requests
+        )
+        return [places for places in by_request if places]
 
     async def task(self, work: Work) -> Task | None:
         """The task for this work as things stand now; None where nothing of it is left to do."""
@@ -83,6 +101,8 @@ class Assembler:
             return Task(work.id, payload.judge, payload.model, 0, (), probe=True)
         if isinstance(payload, Fresh):
             return await self._fresh(work.id, payload)
+        if isinstance(payload, Part):
+            return await self._part(work.id, payload)
         assert isinstance(payload, Again)
         return await self._again(work.id, payload)
 
@@ -93,6 +113,15 @@ class Assembler:
         skip |= await self._aggregator.done_positions(shard.id)
         histories = dict.fromkeys((p for p in range(shard.rows) if p not in skip), History())
         return await self._made(work_id, {shard.id: histories})
+
+    async def _part(self, work_id: int, part: Part) -> Task | None:
+        is_new = isinstance(part.of, Fresh)
+        histories: dict[int, dict[int, History]] = {}
+        for (shard_id, position), history in (await self._aggregator.standing(part.trials)).items():
+            # What waits by now has been answered since, and is none of this.
+            if (history == History()) == is_new:
+                histories.setdefault(shard_id, {})[position] = history
+        return await self._made(work_id, histories) if histories else None
 
     async def _again(self, work_id: int, again: Again) -> Task | None:
         out = frozenset().union(*(trials for _, trials in self._out.values()))
@@ -113,7 +142,7 @@ class Assembler:
             shard = self._shards[shard_id]
             if (shard.judge, shard.repeat) == kind and (shard_id, position) not in taken:
                 histories.setdefault(shard_id, {})[position] = history
-        self._out[work_id] = (again.model, frozenset((s, p) for s, held in histories.items() for p in held))
+        self._out[work_id] = (again, frozenset((s, p) for s, held in histories.items() for p in held))
         return await self._made(work_id, histories)
 
     async def _made(self, work_id: int, histories: Mapping[int, Mapping[int, History]]) -> Task | None:

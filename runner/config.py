@@ -137,6 +137,7 @@ class JudgeUse(_Record):
     sampling: Sampling = Sampling()
 
 
+MIN_HANG_S = 3.0
 SAME = "same"
 """As `retry.reformat`: the judge model of the trial."""
 
@@ -155,20 +156,39 @@ class Retry(_Record):
     itself), another model id, or a model of its own; null leaves that stage out."""
     max_outage: str = "30m"
     """How long a whole endpoint may be unreachable before the run stops, resumable."""
+    hang: str = "60s"
+    """How long a worker may give no sign of life before it is killed: code of a judge that never returns holds up all
+    that its worker does. The trial that does so is recorded as poisoned."""
 
-    @field_validator("max_outage")
+    @field_validator("max_outage", "hang")
     @classmethod
     def _duration(cls, value: str) -> str:
         if not _DURATION.fullmatch(value):
             raise ValueError("must be a duration such as 90s, 30m or 2h")
         return value
 
+    @field_validator("hang")
+    @classmethod
+    def _is_long_enough(cls, value: str) -> str:
+        if _seconds(value) < MIN_HANG_S:
+            raise ValueError(f"must be at least {MIN_HANG_S:g}s: workers are asked for a sign of life once a second")
+        return value
+
     @property
     def max_outage_s(self) -> float:
         """`max_outage` in seconds."""
-        match = _DURATION.fullmatch(self.max_outage)
-        assert match is not None
-        return float(match.group(1)) * _SECONDS[match.group(2)]
+        return _seconds(self.max_outage)
+
+    @property
+    def hang_s(self) -> float:
+        """`hang` in seconds."""
+        return _seconds(self.hang)
+
+
+def _seconds(duration: str) -> float:
+    match = _DURATION.fullmatch(duration)
+    assert match is not None
+    return float(match.group(1)) * _SECONDS[match.group(2)]
 
 
 class Budget(_Record):

@@ -7,7 +7,7 @@ stop, or that the run has ended; whether anything is left to do is the driver's 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
 import structlog
@@ -16,17 +16,17 @@ from .assemble import Assembler
 from .budget import Budget
 from .config import RunConfig
 from .dispatch import Dispatch, Work
-from .errors import ActionNeeded, ConfigError, JuryboxError, StoppedEarly, WorkerDied, weightiest
+from .errors import ActionNeeded, ConfigError, JuryboxError, StoppedEarly, WorkerDied
+from .losses import Losses
 from .outlook import Outlook
+from .plan import Pair
 from .pool import Pool, WorkerHandle
-from .protocol import Task, TaskReport, Tick
+from .protocol import News, Task, TaskReport, Tick
 
 TICK_S = 1.0
 STOPPING_TICK_S = 0.5
 PREFLIGHT_S = 30.0
 """How long the first workers wait for the others to start before they judge."""
-DEATHS_IN_A_ROW = 8
-"""Workers that die without a single task ended between them."""
 
 log = structlog.get_logger()
 Reported = Callable[[Task, TaskReport], Awaitable[None]]
@@ -38,12 +38,15 @@ class Crew:
     def __init__(
         self,
         config: RunConfig,
+        pairs: Mapping[tuple[str, str], Pair],
         pool: Pool,
         dispatch: Dispatch,
         budget: Budget,
         outlook: Outlook,
         assembler: Assembler,
+        *,
         reported: Reported,
+        new_id: Callable[[], int],
     ) -> None:
         self._config = config
         self._pool = pool
@@ -58,8 +61,7 @@ class Crew:
         self._changed = asyncio.Condition()
         self._hurry = asyncio.Event()
         self._ended = False
-        self._deaths = 0
-        self._died_at = 0.0
+        self._losses = Losses(assembler, pool.aggregator, pairs, new_id, self.stop)
         self._starting: set[asyncio.Task[None]] = set()
         self._ready = 0
         self._go = asyncio.Event()
@@ -96,22 +98,27 @@ class Crew:
                 await self._changed.wait()
 
     async def keep_place(self) -> None:
-        """Keep one place of the pool filled: when its worker dies, a replacement takes over."""
+        """Keep one place of the pool filled: when its worker is gone, another takes over."""
         while not self._ended and self.stopped is None:
-            name = ""
+            worker: WorkerHandle | None = None
             begun = asyncio.get_running_loop().time()
             try:
                 worker = await self._start_worker()
-                name = worker.name
-                self._dispatch.join(name)
-                self._budget.join(name)
-                self._ticking[name] = asyncio.Lock()
+                self._dispatch.join(worker.name)
+                self._budget.join(worker.name)
+                self._ticking[worker.name] = asyncio.Lock()
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(self._keep_ticking(worker))
-                    group.create_task(self._feed(worker, group))
+                    ticking = group.create_task(self._keep_ticking(worker))
+                    await self._feed(worker, group)
+                    ticking.cancel()
+                    # At once: from here on nobody is to reckon with it.
+                    self._forget(worker)
+                if not self._ended:
+                    await worker.close()
             except* WorkerDied as deaths:
-                self._bury(name, begun, str(weightiest(deaths)))
-                await self._settle(name)
+                await self._bury(worker, begun, _plainest(deaths))
+            if worker and not self._ended:
+                await self._settle(worker.name)
             await self.wake()
 
     async def _start_worker(self) -> WorkerHandle:
@@ -133,27 +140,28 @@ class Crew:
             self._go.set()
         return worker
 
-    def _bury(self, name: str, begun: float, why: str) -> None:
-        """What a dead worker held goes out again. Workers that lived side by side and died together count once."""
-        log.warning("worker_died", worker=name, why=why)
-        if begun >= self._died_at:
-            self._deaths += 1
-            self._died_at = asyncio.get_running_loop().time()
-        if self._deaths >= DEATHS_IN_A_ROW:
-            self.stop(StoppedEarly(f"{self._deaths} workers died one after another; the last: {why}"))
-        if name:
-            for work in self._dispatch.died(name):
-                self._assembler.ended(work.id)
-            self._budget.leave(name)
-            self._outlook.forget(name)
-            del self._ticking[name]
+    async def _bury(self, worker: WorkerHandle | None, begun: float, why: WorkerDied) -> None:
+        """What a dead worker held goes out again, as far as it is not to blame."""
+        name = worker.name if worker else None
+        joined = name in self._dispatch.workers
+        held = self._dispatch.holding(name) if name and joined else []
+        again = await self._losses.died(name, held, begun, asyncio.get_running_loop().time(), why)
+        if worker and joined:
+            self._forget(worker, again)
+
+    def _forget(self, worker: WorkerHandle, again: Iterable[Work] = ()) -> None:
+        self._dispatch.leave(worker.name, again)
+        self._budget.leave(worker.name)
+        self._outlook.forget(worker.name)
+        del self._ticking[worker.name]
 
     async def _settle(self, name: str) -> None:
-        """What a dead worker may have spent is less than all that it had been granted."""
+        """What a worker that is gone may have spent is less than all that it had been granted."""
         if name in self._senders:
             self._budget.settle(name, await self._pool.aggregator.spent_by(self._senders.pop(name)))
 
     async def _feed(self, worker: WorkerHandle, group: asyncio.TaskGroup) -> None:
+        """Hand out work until the run ends, or a fresh worker is wanted in this one's place."""
         # Nothing is paid before every node has shown that it has the keys, or has had its time to.
         with suppress(TimeoutError):
             async with asyncio.timeout(PREFLIGHT_S):
@@ -164,6 +172,9 @@ class Crew:
             if work is not None:
                 group.create_task(self._carry_out(worker, work))
                 continue
+            coming = self._pool.size - len(self._dispatch.workers)
+            if self.stopped is None and self._dispatch.is_spent(worker.name, coming):
+                return
             async with self._changed:
                 await self._changed.wait()
 
@@ -182,8 +193,9 @@ class Crew:
         if task is not None:
             if not self._budget.holds(worker.name, work.account):
                 await self._tick(worker)
+            await self._losses.handing(work, task, worker)
             report = await worker.run(task)
-            self._deaths = 0
+            self._losses.returned(work)
             log.debug(
                 "task_done", worker=worker.name, judge=task.judge, model=task.model,
                 judged=report.judged, waiting=report.waiting, left=report.left,
@@ -218,7 +230,7 @@ class Crew:
             for name in self._dispatch.workers:
                 self._budget.note(name, self._dispatch.demand(name))
             leases = self._budget.leases(worker.name, self._dispatch.demand(worker.name))
-            news = await worker.tick(Tick(leases, stop=self.stopped is not None, close=self._outlook.closed))
+            news = await self._answer(worker, Tick(leases, stop=self.stopped is not None, close=self._outlook.closed))
         self._senders[worker.name] = news.sender
         self._budget.acknowledged(worker.name, news.accounts)
         now = asyncio.get_running_loop().time()
@@ -227,8 +239,39 @@ class Crew:
         if self._budget.exhausted():
             self.stop(StoppedEarly(f"the budget of {self._config.budget.usd} USD is spent; raise budget.usd to go on"))
 
+    async def _answer(self, worker: WorkerHandle, tick: Tick) -> News:
+        """The worker's answer. One that gives none for `retry.hang` is stuck for good, and is killed."""
+        loop = asyncio.get_running_loop()
+        answer = asyncio.ensure_future(worker.tick(tick))
+        silent_s = 0.0
+        try:
+            while silent_s < self._config.retry.hang_s:
+                asked_at = loop.time()
+                done, _ = await asyncio.wait({answer}, timeout=TICK_S)
+                if done:
+                    return answer.result()
+                # While this process was held up itself, it did not listen.
+                silent_s += min(loop.time() - asked_at, 2 * TICK_S)
+        finally:
+            answer.cancel()
+        await worker.close()
+        raise WorkerDied(f"no sign of life for {self._config.retry.hang}", "hang")
+
     def _close(self, account: str) -> None:
         """Go on without this account: its tasks return, nothing more of it is handed out."""
         log.info("account_closed", account=account)
         self._dispatch.close(account)
         self._be_quick()
+
+
+def _plainest(deaths: BaseExceptionGroup[WorkerDied]) -> WorkerDied:
+    """Of all the calls that a death has broken, the one that says most of it."""
+    found: list[WorkerDied] = []
+    pending: list[BaseException] = [deaths]
+    while pending:
+        error = pending.pop()
+        if isinstance(error, BaseExceptionGroup):
+            pending.extend(error.exceptions)
+        elif isinstance(error, WorkerDied):
+            found.append(error)
+    return max(found, key=lambda error: ("crash", "hang", "node").index(error.death))

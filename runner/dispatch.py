@@ -1,7 +1,9 @@
-"""Which worker gets which task, and what is handed out again when a worker dies.
+"""Which worker gets which task.
 
 Pure: a state machine over task ids. One queue per account, and a bound per worker and account, so that a slow model
-never holds up another. Every task is in exactly one place: queued, held by one worker, or finished.
+never holds up another. Every task is in exactly one place: queued, held by one worker, or finished. Work that is
+suspected of killing workers has a queue of its own: it goes to workers that had nothing before it and get nothing
+beside it.
 """
 
 from __future__ import annotations
@@ -21,10 +23,18 @@ class Work:
     """How many requests its trials take, at one call each and at most."""
     payload: Hashable
     """What the driver makes the task from: a shard, or trials that wait in the ledger."""
+    deaths: int = 0
+    """Workers that died while they held it; of work that goes out alone, since it holds no more than now."""
+    alone: bool = False
+    """It is suspected of killing workers."""
 
 
 @dataclass(slots=True)
 class _Worker:
+    fresh: bool = True
+    """It was handed nothing yet."""
+    solo: bool = False
+    """It was handed suspected work, and gets nothing else."""
     held: dict[int, Work] = field(default_factory=dict)
     per_account: Counter[str] = field(default_factory=Counter)
     requests: Counter[str] = field(default_factory=Counter)
@@ -41,13 +51,15 @@ class Dispatch:
         self._depth = depth
         self._fill = fill or {}
         self._queues: dict[str, deque[Work]] = {}
+        self._suspects: deque[Work] = deque()
         self._workers: dict[str, _Worker] = {}
         self._closed: set[str] = set()
 
     def add(self, work: Iterable[Work], *, first: bool = False) -> None:
-        """Queue work at the end of its account's queue, or at its front."""
-        for entry in work:
-            queue = self._queues.setdefault(entry.account, deque())
+        """Queue work at the end of its account's queue, or at its front. Suspected work has a queue of its own."""
+        entries = list(work)
+        for entry in reversed(entries) if first else entries:
+            queue = self._suspects if entry.alone else self._queues.setdefault(entry.account, deque())
             if first:
                 queue.appendleft(entry)
             else:
@@ -60,9 +72,15 @@ class Dispatch:
     def next(self, worker: str) -> Work | None:
         """The next work for this worker, which holds it from now on; None where it has enough or none is left.
 
-        The account of which it holds least comes first, so that all its models keep busy.
+        The account of which it holds least comes first, so that all its models keep busy. A worker that has had no work
+        yet is the one for suspected work.
         """
         state = self._workers[worker]
+        if state.fresh and (suspect := self._next_suspect(worker)) is not None:
+            state.solo = True
+            return self._handed(state, suspect)
+        if state.solo:
+            return None
         open_accounts = [
             account
             for account, queue in self._queues.items()
@@ -73,10 +91,30 @@ class Dispatch:
         if not open_accounts:
             return None
         account = min(open_accounts, key=lambda name: (state.per_account[name], name))
-        work = self._queues[account].popleft()
+        return self._handed(state, self._queues[account].popleft())
+
+    def is_spent(self, worker: str, coming: int) -> bool:
+        """Whether a fresh worker would be of more use than this one, of which `coming` are on their way already."""
+        state = self._workers[worker]
+        if state.fresh or state.held:
+            return False
+        fresh = coming + sum(other.fresh for other in self._workers.values())
+        return state.solo or (len(self._open_suspects) > fresh and not self._any_queued)
+
+    def _next_suspect(self, worker: str) -> Work | None:
+        """Suspected work for a fresh worker, where others see to the rest, or there is no rest."""
+        others = any(not state.solo for name, state in self._workers.items() if name != worker)
+        if (self._any_queued and not others) or not self._open_suspects:
+            return None
+        suspect = self._open_suspects[0]
+        self._suspects.remove(suspect)
+        return suspect
+
+    def _handed(self, state: _Worker, work: Work) -> Work:
+        state.fresh = False
         state.held[work.id] = work
-        state.per_account[account] += 1
-        state.requests[account] += work.requests
+        state.per_account[work.account] += 1
+        state.requests[work.account] += work.requests
         return work
 
     def finished(self, worker: str, work_id: int) -> None:
@@ -86,11 +124,14 @@ class Dispatch:
         state.per_account[work.account] -= 1
         state.requests[work.account] -= work.requests
 
-    def died(self, worker: str) -> list[Work]:
-        """The worker is gone: what it held goes to the front of the queues, and is returned."""
-        lost = list(self._workers.pop(worker).held.values())
-        self.add(reversed(lost), first=True)
-        return lost
+    def holding(self, worker: str) -> list[Work]:
+        """What the worker holds, in the order in which it got it."""
+        return list(self._workers[worker].held.values())
+
+    def leave(self, worker: str, again: Iterable[Work] = ()) -> None:
+        """The worker is gone, and what it held with it. `again` is queued in its place, before all others."""
+        del self._workers[worker]
+        self.add(again, first=True)
 
     def close(self, account: str) -> None:
         """Hand out nothing more of this account (its endpoint needs the user's action)."""
@@ -101,8 +142,12 @@ class Dispatch:
         return dict(self._workers[worker].requests)
 
     def queued(self, account: str) -> int:
-        """Tasks that nobody holds yet."""
+        """Tasks that nobody holds yet, without suspected ones."""
         return len(self._queues.get(account, ()))
+
+    def suspected(self, account: str) -> int:
+        """Suspected tasks that nobody holds yet."""
+        return sum(work.account == account for work in self._suspects)
 
     def held(self, account: str) -> int:
         """Tasks that some worker holds."""
@@ -116,7 +161,16 @@ class Dispatch:
     @property
     def idle(self) -> bool:
         """Nothing is held, and nothing is queued that may be handed out."""
-        return self.none_held and not any(q for account, q in self._queues.items() if account not in self._closed)
+        return self.none_held and not self._any_queued and not self._open_suspects
+
+    @property
+    def _any_queued(self) -> bool:
+        """Whether unsuspected work may be handed out."""
+        return any(queue for account, queue in self._queues.items() if account not in self._closed)
+
+    @property
+    def _open_suspects(self) -> list[Work]:
+        return [work for work in self._suspects if work.account not in self._closed]
 
     @property
     def workers(self) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from itertools import count
 
 import structlog
 
@@ -72,8 +73,9 @@ class Driver:
         budget = Budget(config.accounts(), config.budget.usd, spent_usd, on_call)
         self._outlook = Outlook(config)
         self._assembler = Assembler(shards, pairs, config.seed, staged, pool.aggregator, self._modes)
-        self._crew = Crew(config, pool, self._dispatch, budget, self._outlook, self._assembler, self._reported)
-        self._work_ids = 0
+        self._work_ids = count(1)
+        parts = (pool, self._dispatch, budget, self._outlook, self._assembler)
+        self._crew = Crew(config, pairs, *parts, reported=self._reported, new_id=self._work_ids.__next__)
         self._unsettled: dict[tuple[str, str], list[Work]] = {}
         """Work that waits until it is known how structured output is enforced."""
         for shard in (shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials):
@@ -144,6 +146,7 @@ class Driver:
         if account in self._outlook.closed:
             return False
         queued, held = self._dispatch.queued(account), self._dispatch.held(account)
+        suspected = self._dispatch.suspected(account)
         models = [model.name for model in self._config.models if model.account_name == account]
         waiting = {m: sum(t.waiting for (_, name), t in snapshot.tallies.items() if name == m) for m in models}
         parked = {m: sum(t.parked for (_, name), t in snapshot.tallies.items() if name == m) for m in models}
@@ -151,11 +154,12 @@ class Driver:
             for model in models:
                 if not waiting[model] + parked[model] or any([self._is_unsettled(pair) for pair in self._of[model]]):
                     continue
-                if waiting[model] > self._assembler.handed(model):
-                    self._dispatch.add([self._work(model, TASK_TRIALS, Again(model, JUDGE_AGAIN))])
-                elif parked[model] and not held and not any(waiting.values()):
-                    self._dispatch.add([self._work(model, TASK_TRIALS, Again(model, LAST_TRY))])
-        return bool(queued or held or any(waiting.values()) or any(parked.values()))
+                again, last_try = Again(model, JUDGE_AGAIN), Again(model, LAST_TRY)
+                if waiting[model] > self._assembler.handed(again):
+                    self._dispatch.add([self._work(model, TASK_TRIALS, again)])
+                elif parked[model] and not (held or suspected) and not any(waiting.values()):
+                    self._dispatch.add([self._work(model, TASK_TRIALS, last_try)])
+        return bool(queued or held or suspected or any(waiting.values()) or any(parked.values()))
 
     def _is_unsettled(self, pair: tuple[str, str]) -> bool:
         """Whether it is not known how structured output is enforced for the pair; then that is found out."""
@@ -167,5 +171,4 @@ class Driver:
         return True
 
     def _work(self, model: str, requests: int, payload: Fresh | Again | Probe) -> Work:
-        self._work_ids += 1
-        return Work(self._work_ids, self._config.model(model).account_name, requests, payload)
+        return Work(next(self._work_ids), self._config.model(model).account_name, requests, payload)

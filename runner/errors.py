@@ -19,6 +19,11 @@ Every class survives pickling: they cross process borders.
 
 from __future__ import annotations
 
+from typing import Literal
+
+Death = Literal["crash", "hang", "node"]
+"""How a worker came to its end: its process died, it was killed since it gave no answer, or its node was lost."""
+
 
 class JuryboxError(Exception):
     """Root of all errors that are not bugs. `exit_status` is what the command ends with."""
@@ -83,7 +88,14 @@ class ActionNeeded(JuryboxError):
 
 
 class WorkerDied(JuryboxError):
-    """A worker's process is gone; what it held is to be handed to another."""
+    """A worker's process is gone; what it held is to be handed to another. `message`: what is known of how it came."""
+
+    def __init__(self, message: str, death: Death = "crash") -> None:
+        super().__init__(message)
+        self.death = death
+
+    def __reduce__(self) -> tuple[type[WorkerDied], tuple[str, Death]]:
+        return type(self), (self.message, self.death)
 
 
 def weightiest(errors: BaseExceptionGroup[JuryboxError]) -> JuryboxError:

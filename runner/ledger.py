@@ -137,6 +137,17 @@ class Ledger:
         """The trials of a shard that wait to be judged again."""
         return {position for (position,) in self._db.rows("SELECT position FROM pending WHERE shard = ?", shard)}
 
+    def standing(self, trials: Iterable[tuple[int, int]]) -> dict[tuple[int, int], History]:
+        """(shard, position) → history of those trials that are to be judged: empty where nothing is recorded."""
+        found: dict[tuple[int, int], History] = {}
+        for at in trials:
+            history = self._db.value(schema.HISTORY, *at)
+            if history is not None:
+                found[at] = history_of(history)
+            elif not self._db.value(schema.IS_JUDGED, *at):
+                found[at] = History()
+        return found
+
     def waiting(
         self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
     ) -> list[tuple[int, int, History]]:

@@ -37,9 +37,18 @@ class WorkerHandle(Protocol):
     async def tick(self, tick: Tick) -> News:
         """Renew leases and hear the news."""
 
+    async def keys(self, task: Task) -> list[bytes]:
+        """The keys of a task's trials, in order: made there, since a judge's code may take a part in it."""
+
+    async def close(self) -> None:
+        """End it, whatever it is doing."""
+
 
 class AggregatorHandle(Protocol):
     """The aggregator, wherever it runs."""
+
+    async def record(self, batch: Batch) -> Ack:
+        """Commit a batch, however often it has to be sent."""
 
     async def snapshot(self) -> Snapshot:
         """Live counts."""
@@ -64,6 +73,9 @@ class AggregatorHandle(Protocol):
     async def segment_done(self, number: int) -> None:
         """A segment is published."""
 
+    async def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
+        """(shard, position) → history of those trials that are still to be judged."""
+
     async def keep(self, key: str, value: str) -> None:
         """Keep a value with the run."""
 
@@ -80,7 +92,7 @@ class Pool(Protocol):
         """The run's aggregator."""
 
     async def add_worker(self) -> WorkerHandle:
-        """Start one worker. ConfigError where its machine lacks a key."""
+        """Start one worker, once there is room. ConfigError where its machine lacks a key; WorkerDied."""
 
     async def close(self) -> None:
         """End all workers, then the aggregator. What was acknowledged is in the ledger."""
@@ -122,6 +134,9 @@ class _LocalAggregator:
     async def segment_done(self, number: int) -> None:
         await self._call(self._aggregator.segment_done, number)
 
+    async def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
+        return await self._call(self._aggregator.standing, trials)
+
     async def keep(self, key: str, value: str) -> None:
         await self._call(self._aggregator.keep, key, value)
 
@@ -131,7 +146,10 @@ class _LocalAggregator:
 
 
 class LocalPool:
-    """One worker and the aggregator in this process."""
+    """One worker and the aggregator in this process.
+
+    Nothing stands between the two: what kills the worker, as code of a judge may, takes this process with it.
+    """
 
     size = 1
 

@@ -261,6 +261,7 @@ ADD_DONE = "UPDATE shards SET done = done + ? WHERE id = ?"
 MARK_LATE = "UPDATE attempts SET late_duplicate = 1 WHERE id = ?"
 DROP_PENDING = "DELETE FROM pending WHERE shard = ? AND position = ?"
 WHY_PENDING = "SELECT why FROM pending WHERE shard = ? AND position = ?"
+HISTORY = "SELECT history FROM pending WHERE shard = ? AND position = ?"
 WAITING = "SELECT shard, position, history FROM pending WHERE model = ? AND why = ? ORDER BY shard, position"
 RECENT_ATTEMPT = (
     "SELECT id FROM (SELECT id, request_id, state FROM attempts ORDER BY id DESC LIMIT ?)"

@@ -17,7 +17,7 @@ from judges import Failed, Judge, Outcome, Provenance, Scored
 
 from . import policy
 from .account import Account
-from .asked import Asked
+from .asked import Asked, item_of
 from .asking import ask
 from .client import Client, EndpointError, check_key
 from .completion import Completion
@@ -94,6 +94,15 @@ class Worker:
             action_needed=account.action_needed,
             broken=self._broken,
         )
+
+    async def keys(self, task: Task) -> list[bytes]:
+        """The keys of a task's trials, in order."""
+        pair = self._pairs[task.judge, task.model]
+        return [
+            pair.key(trial.system, trial.item_id, pair.judge.render(item_of(trial), trial.template), task.repeat)
+            for request in task.requests
+            for trial in request
+        ]
 
     async def tick(self, tick: Tick) -> News:
         """Take new leases, or the order to stop; tell what was seen since the last tick."""

@@ -21,96 +21,12 @@ from judges import Judge
 
 from ..aggregator import Aggregator
 from ..config import RunConfig
-from ..errors import ConfigError, InputError, JuryboxError, StoppedEarly, WorkerDied
-from ..log import configure as configure_log
+from ..errors import InputError, StoppedEarly
 from ..pool import AggregatorHandle, WorkerHandle
-from ..preflight import other_source, own_source
-from ..protocol import Ack, Batch, History, News, Snapshot, Task, TaskReport, Tick
+from ..protocol import Ack, Batch, History, Snapshot
 from ..segments import Segment
-from ..worker import Worker
 from .joining import alive_nodes, join, leave, refuse_unfit
-
-WORKER_CPUS = 1
-RECONNECT_S = 0.5
-AGGREGATOR_GONE_S = 120.0
-"""How long the aggregator may be away (it restarts by itself) before the run stops, resumable."""
-
-
-def _cause(error: RayTaskError) -> BaseException:
-    """Our own error, where the actor raised one; Ray wraps it in an error of both types."""
-    cause = error.cause
-    return cause if isinstance(cause, JuryboxError) else error
-
-
-class _WorkerActor:
-    """What Ray runs: a `Worker` whose batches go to the aggregator's actor."""
-
-    def __init__(self, name: str, config: RunConfig, judges: Sequence[Judge], aggregator: Any) -> None:
-        # Each process has its own logging: without this, events would be written unhidden, and at every level.
-        configure_log()
-
-        async def send(batch: Batch) -> Ack:
-            loop = asyncio.get_running_loop()
-            away_since: float | None = None
-            while True:
-                try:
-                    ack: Ack = await aggregator.record.remote(batch)
-                except RayTaskError as error:
-                    raise _cause(error) from None
-                except RayError:
-                    # An error never means "not recorded": the same batch again, told apart by its number.
-                    away_since = away_since or loop.time()
-                    if loop.time() - away_since > AGGREGATOR_GONE_S:
-                        raise StoppedEarly("the aggregator did not come back; run the same command again") from None
-                    await asyncio.sleep(RECONNECT_S)
-                else:
-                    return ack
-
-        self._worker = Worker(name, config, judges, send)
-
-    async def check(self, source: str) -> list[str]:
-        other = other_source(source)
-        return [other] if other else self._worker.check()
-
-    async def run(self, task: Task) -> TaskReport:
-        return await self._worker.run(task)
-
-    async def tick(self, tick: Tick) -> News:
-        return await self._worker.tick(tick)
-
-
-class _RayWorker:
-    """The driver's handle on a worker actor."""
-
-    def __init__(self, name: str, actor: Any) -> None:
-        self.name = name
-        self._actor = actor
-
-    async def run(self, task: Task) -> TaskReport:
-        report: TaskReport = await self._call(self._actor.run.remote(task))
-        return report
-
-    async def tick(self, tick: Tick) -> News:
-        news: News = await self._call(self._actor.tick.remote(tick))
-        return news
-
-    async def check(self) -> list[str]:
-        problems: list[str] = await self._call(self._actor.check.remote(own_source()))
-        return problems
-
-    def kill(self) -> None:
-        with contextlib.suppress(RayError):
-            ray.kill(self._actor)
-
-    async def _call(self, ref: Any) -> Any:
-        try:
-            return await ref
-        except RayTaskError as error:
-            raise _cause(error) from None
-        except RayError as error:
-            # Unavailable is not dead to Ray, but a worker that lost its connection cannot be told from one that did.
-            self.kill()
-            raise WorkerDied(f"{self.name}: {str(error).splitlines()[0]}") from None
+from .worker import AGGREGATOR_GONE_S, RECONNECT_S, WORKER_CPUS, RayWorker, cause_of
 
 
 class _RayAggregator:
@@ -118,6 +34,10 @@ class _RayAggregator:
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
+
+    async def record(self, batch: Batch) -> Ack:
+        ack: Ack = await self._call("record", batch)
+        return ack
 
     async def snapshot(self) -> Snapshot:
         snapshot: Snapshot = await self._call("snapshot")
@@ -148,6 +68,10 @@ class _RayAggregator:
     async def segment_done(self, number: int) -> None:
         await self._call("segment_done", number)
 
+    async def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
+        found: dict[tuple[int, int], History] = await self._call("standing", trials)
+        return found
+
     async def keep(self, key: str, value: str) -> None:
         await self._call("keep", key, value)
 
@@ -161,7 +85,7 @@ class _RayAggregator:
             try:
                 return await getattr(self._actor, method).remote(*args)
             except RayTaskError as error:
-                raise _cause(error) from None
+                raise cause_of(error) from None
             except RayError as error:
                 if loop.time() > until:
                     raise StoppedEarly(f"the aggregator did not come back: {error}") from None
@@ -182,7 +106,7 @@ class RayPool:
         self._config = config
         self._judges = list(judges)
         self._started = 0
-        self._workers: list[_RayWorker] = []
+        self._workers: list[RayWorker] = []
         # A local Ray promises what the config asks for; the machine shares its cores as it can.
         local_cpus = max(os.cpu_count() or 1, 0 if config.workers == "auto" else config.workers)
         join(local_cpus, address)
@@ -230,15 +154,9 @@ class RayPool:
         """Start a worker actor and ask it whether its node, which may have joined only now, has what it needs."""
         name = f"worker-{self._started}"
         self._started += 1
-        actor = (
-            ray.remote(_WorkerActor)
-            .options(num_cpus=WORKER_CPUS, max_restarts=0, max_task_retries=0, max_concurrency=1000)
-            .remote(name, self._config, self._judges, self._actor)
-        )
-        worker = _RayWorker(name, actor)
+        worker = RayWorker(name)
         self._workers.append(worker)
-        if problems := await worker.check():
-            raise ConfigError(f"{problems[0]} (on the machine of {name})")
+        await worker.start(self._config, self._judges, self._actor)
         return worker
 
     async def close(self) -> None:

@@ -38,7 +38,9 @@ def test_a_dead_workers_work_goes_to_the_front_in_its_order() -> None:
     dispatch.join("dies")
     dispatch.next("dies")
     dispatch.next("dies")
-    assert [entry.id for entry in dispatch.died("dies")] == [0, 1]
+    lost = dispatch.holding("dies")
+    assert [entry.id for entry in lost] == [0, 1]
+    dispatch.leave("dies", lost)
     dispatch.join("lives")
     got = [dispatch.next("lives") for _ in range(2)]
     assert [entry.id for entry in got if entry] == [0, 1]
@@ -50,6 +52,66 @@ def test_a_closed_account_hands_out_nothing_and_does_not_keep_the_run_alive() ->
     dispatch.join("w")
     dispatch.close("closed")
     assert dispatch.next("w") is None
+    assert dispatch.idle
+
+
+def suspect(number: int, account: str = "a") -> Work:
+    return Work(number, account, 1, number, alone=True)
+
+
+def test_suspected_work_goes_to_a_worker_that_had_none_and_gets_no_more() -> None:
+    dispatch = Dispatch()
+    dispatch.join("busy")
+    dispatch.add([work(1), work(2)])
+    assert dispatch.next("busy") == work(1)
+    dispatch.add([suspect(3), suspect(4)])
+    dispatch.join("fresh")
+    assert dispatch.next("fresh") == suspect(3)
+    assert dispatch.next("fresh") is None, "nothing beside it"
+    assert dispatch.next("busy") == work(2)
+    assert dispatch.next("busy") is None, "it has had other work"
+    assert (dispatch.queued("a"), dispatch.suspected("a"), dispatch.idle) == (0, 1, False)
+    dispatch.finished("fresh", 3)
+    assert dispatch.next("fresh") is None, "nothing after it"
+    assert dispatch.is_spent("fresh", coming=0) and not dispatch.is_spent("busy", coming=0)
+
+
+def test_the_only_worker_sees_to_the_innocent_first() -> None:
+    dispatch = Dispatch(depth=1)
+    dispatch.add([suspect(1), work(2)])
+    dispatch.join("only")
+    assert dispatch.next("only") == work(2)
+    assert not dispatch.is_spent("only", coming=0), "it holds work"
+    dispatch.finished("only", 2)
+    assert dispatch.next("only") is None
+    assert dispatch.is_spent("only", coming=0), "one in its place would be fresh"
+    dispatch.leave("only")
+    dispatch.join("next")
+    assert dispatch.next("next") == suspect(1)
+
+
+def test_no_more_workers_make_room_than_there_are_suspects() -> None:
+    dispatch = Dispatch(depth=1)
+    dispatch.add([work(n) for n in range(3)])
+    for n in range(3):
+        dispatch.join(f"w{n}")
+        assert dispatch.next(f"w{n}") == work(n)
+        dispatch.finished(f"w{n}", n)
+    dispatch.add([suspect(5)])
+    assert dispatch.is_spent("w0", coming=0)
+    dispatch.leave("w0")
+    assert not dispatch.is_spent("w1", coming=1)
+    dispatch.join("fresh")
+    assert not dispatch.is_spent("w1", coming=0)
+
+
+def test_suspects_of_a_closed_account_wait_for_another_session() -> None:
+    dispatch = Dispatch()
+    dispatch.add([suspect(1, "closed"), suspect(2)])
+    dispatch.close("closed")
+    dispatch.join("w")
+    assert dispatch.next("w") == suspect(2)
+    dispatch.finished("w", 2)
     assert dispatch.idle
 
 
@@ -71,8 +133,9 @@ def test_random_schedules_conserve_work(seed: int) -> None:
         name = rng.choice(sorted(held))
         action = rng.random()
         if action < 0.1:
-            lost = {entry.id for entry in dispatch.died(name)}
-            assert lost == held.pop(name)
+            lost = dispatch.holding(name)
+            assert {entry.id for entry in lost} == held.pop(name)
+            dispatch.leave(name, lost)
         elif action < 0.6:
             if (entry := dispatch.next(name)) is not None:
                 assert entry.id not in done

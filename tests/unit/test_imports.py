@@ -44,7 +44,7 @@ LAYERS = (
         "runner.structured",
         "runner.unreadable",
     ),
-    ("runner.graded",),
+    ("runner.graded", "runner.suspects"),
     ("runner.susceptibility",),
     ("runner.budget", "runner.counts", "runner.intervals", "runner.outlook", "runner.plan"),
     ("runner.modes",),
@@ -82,12 +82,13 @@ LAYERS = (
     # work
     ("runner.aggregator", "runner.asked", "runner.draft", "runner.tryout"),
     ("runner.account", "runner.asking"),
-    ("runner.inquiry", "runner.preflight", "runner.reformatting"),
+    ("runner.inquiry", "runner.poison", "runner.preflight", "runner.reformatting"),
     ("runner.worker",),
     # where workers live
     ("runner.pool",),
     # the loop, Ray, what people see, the local endpoint
     ("runner.assemble", "runner.planning", "runner.publishing"),
+    ("runner.losses",),
     ("runner.crew",),
     ("runner.cluster", "runner.driver", "runner.progress", "runner.report", "runner.rescoring", "runner.simulate"),
     ("runner.revising",),

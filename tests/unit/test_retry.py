@@ -10,7 +10,7 @@ from typing import Any
 from ledger_batches import USAGE, attempt, judged, judgment, judgments, new_ledger, plan, waiting
 
 from runner import schema
-from runner.asking import _stage
+from runner.asking import stage_of
 from runner.ledger import Ledger
 from runner.protocol import Batch, History
 from runner.revisions import Revision
@@ -202,6 +202,6 @@ def test_new_outcomes_have_the_columns_of_judgments(tmp_path: Path) -> None:
 
 
 def test_what_is_judged_again_keeps_its_stage_when_it_is_put_off() -> None:
-    assert _stage(History(retry=2)) == _stage(History(retry=2, parked=1)) == "retry:2"
-    assert _stage(History(retry=2, parked=1, malformed=1)) == "rejudge:1"
-    assert (_stage(History()), _stage(History(parked=1))) == ("first", "last")
+    assert stage_of(History(retry=2)) == stage_of(History(retry=2, parked=1)) == "retry:2"
+    assert stage_of(History(retry=2, parked=1, malformed=1)) == "rejudge:1"
+    assert (stage_of(History()), stage_of(History(parked=1))) == ("first", "last")

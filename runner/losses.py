@@ -1,0 +1,115 @@
+"""What workers hold, so that nothing of it is lost with one that dies, and nobody but the guilty is blamed for it.
+
+Hides how a death is looked into: what of the dead worker's tasks is in the ledger, what goes out again and to whom, and
+how a trial that kills its workers is recorded. The decisions are `suspects`'.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from .assemble import Assembler, place_of
+from .dispatch import Work
+from .errors import StoppedEarly, WorkerDied
+from .outbox import Outbox
+from .plan import Pair
+from .poison import RECORDER, poisoned
+from .pool import AggregatorHandle, WorkerHandle
+from .protocol import Task, Trial
+from .suspects import Streak, after_death
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Handed:
+    task: Task
+    key: bytes | None = None
+    """Of the only trial of a suspect, once its worker has told it."""
+
+    @property
+    def trials(self) -> list[Trial]:
+        return [trial for request in self.task.requests for trial in request]
+
+
+class Losses:
+    """Told of every task that a worker is handed and of every death; `stop` is called where it is no use to go on."""
+
+    def __init__(
+        self,
+        assembler: Assembler,
+        aggregator: AggregatorHandle,
+        pairs: Mapping[tuple[str, str], Pair],
+        new_id: Callable[[], int],
+        stop: Callable[[StoppedEarly], None],
+    ) -> None:
+        self._assembler = assembler
+        self._outbox = Outbox(f"{RECORDER}-{uuid.uuid4().hex[:12]}", aggregator.record)
+        self._pairs = pairs
+        self._new_id = new_id
+        self._stop = stop
+        self._streak = Streak()
+        self._handed: dict[int, _Handed] = {}
+
+    async def handing(self, work: Work, task: Task, worker: WorkerHandle) -> None:
+        """The worker is about to get this task: from now on, its death tells something of it."""
+        handed = self._handed[work.id] = _Handed(task)
+        if work.alone and len(handed.trials) == 1:
+            # Should it be poisoned, its record needs its key; to make that here might kill this process.
+            [handed.key] = await worker.keys(task)
+
+    def returned(self, work: Work) -> None:
+        """The task was carried out."""
+        del self._handed[work.id]
+        self._streak.done()
+
+    async def died(
+        self, name: str | None, held: Sequence[Work], begun: float, now: float, why: WorkerDied
+    ) -> list[Work]:
+        """What is to go out again of what a worker held that was started at `begun`. Its trials are free or claimed."""
+        again: list[Work] = []
+        for work in held:
+            parts = await self._parts(work, why)
+            self._assembler.ended(work.id, parts)
+            again += parts
+        tell = log.info if any(work.alone for work in held) else log.warning
+        tell(
+            "worker_died", worker=name, cause=why.death, why=why.message,
+            tasks=len(held), again=len(again), alone=sum(work.alone for work in again),
+        )  # fmt: skip
+        if not held and why.death != "node":
+            self._streak.died_idle(begun, now)
+        if (verdict := self._streak.verdict) is not None:
+            self._stop(StoppedEarly(f"{verdict}; of the last is known: {why.message}"))
+        return again
+
+    async def _parts(self, work: Work, why: WorkerDied) -> tuple[Work, ...]:
+        handed = self._handed.pop(work.id, None)
+        if handed is None:
+            # The worker never saw it.
+            return (work,)
+        sent = [[place_of(trial) for trial in request] for request in handed.task.requests]
+        left = await self._assembler.left(handed.task)
+        fate = after_death(work, why.death, sent, left, self._new_id)
+        if fate.poisoned is not None:
+            await self._condemn(handed, why)
+        if fate.hopeless:
+            task = handed.task
+            self._stop(
+                StoppedEarly(f"{task.judge} × {task.model}: its first question kills the workers; {why.message}")
+            )
+        return fate.again
+
+    async def _condemn(self, handed: _Handed, why: WorkerDied) -> None:
+        task, [trial] = handed.task, handed.trials
+        pair = self._pairs[task.judge, task.model]
+        await self._outbox.record(judgments=[poisoned(task, trial, pair, handed.key, why.death, why.message)])
+        self._streak.poisoned()
+        log.warning(
+            "trial_poisoned", item=trial.item_id, system=trial.system, judge=task.judge, model=task.model,
+            cause=why.death, why=why.message,
+        )  # fmt: skip
