@@ -21,7 +21,7 @@ from judges import Judge
 
 from ..aggregator import Aggregator
 from ..config import RunConfig
-from ..errors import InputError, StoppedEarly
+from ..errors import ConfigError, InputError, StoppedEarly
 from ..pool import AggregatorHandle, WorkerHandle
 from ..protocol import Ack, Batch, History, Snapshot
 from ..segments import Segment

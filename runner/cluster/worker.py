@@ -22,6 +22,7 @@ from ..log import configure as configure_log
 from ..preflight import other_source, own_source
 from ..protocol import Ack, Batch, News, Task, TaskReport, Tick
 from ..worker import Worker
+from .joining import alive_nodes
 
 WORKER_CPUS = 1
 CALLS = 1000
@@ -167,8 +168,8 @@ class RayWorker:
         return WorkerDied("its node was lost" if lost else _detail(error), death)
 
     async def _node_lives(self) -> bool:
-        nodes = await asyncio.to_thread(ray.nodes)
-        return any(node["Alive"] for node in nodes if node["NodeID"] == self._node) or not self._node
+        nodes = await asyncio.to_thread(alive_nodes)
+        return not self._node or any(node.id == self._node for node in nodes)
 
 
 def _detail(error: ActorDiedError) -> str:
