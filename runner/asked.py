@@ -162,11 +162,9 @@ class Asked:
         """The notes that its trials wait to be asked the same again: what their reply comes to was never found out."""
         return self._waiting("malformed", self.histories)
 
-    def parked(self, last_try: bool) -> tuple[Waiting, ...]:
-        """The notes that its trials are put off to the end of the run; `last_try`: they are tried once more there."""
-        return self._waiting(
-            "parked", [replace(history, parked=1) if last_try else history for history in self.histories]
-        )
+    def parked(self) -> tuple[Waiting, ...]:
+        """The notes that its trials are put off to the end of the run, and tried once more there."""
+        return self._waiting("parked", [replace(history, parked=1) for history in self.histories])
 
     def _waiting(self, why: str, histories: Sequence[History]) -> tuple[Waiting, ...]:
         return tuple(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from .config import Limits
 from .funds import Funds
+from .pace import Pace
 from .protocol import AccountNews, Lease
 
 HOLD = 5
@@ -37,6 +38,7 @@ class _Share:
 @dataclass(slots=True)
 class _Account:
     limits: Limits
+    pace: Pace = field(default_factory=Pace)
     shares: dict[str, _Share] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
     """Workers in the order in which they are served where there is not a place for each."""
@@ -71,6 +73,7 @@ class Budget:
         """The worker's process is gone, and with it its requests. Its money stays counted until `settle`."""
         for account in self._accounts.values():
             account.shares.pop(worker, None)
+            account.pace.forget(worker)
             if worker in account.order:
                 account.order.remove(worker)
         self._funds.leave(worker)
@@ -108,6 +111,11 @@ class Budget:
             share.counted_requests, share.counted_tokens = share.requests_per_s, share.tokens_per_s
             self._funds.acknowledged(worker, name, told.get(name))
 
+    def heed(self, worker: str, news: Iterable[AccountNews], now_s: float) -> None:
+        """Keep to what the endpoints take: where they throttle, leases come to less than the limits."""
+        for entry in news:
+            self._accounts[entry.account].pace.heard(worker, entry, now_s)
+
     def exhausted(self) -> bool:
         """Whether all work waits for money that is not there: no request is in flight, and none can be paid."""
         return self._funds.exhausted()
@@ -123,7 +131,7 @@ class Budget:
         share.counted_in_flight = max(share.counted_in_flight, share.in_flight)
         # Rates go by the places in flight, so that all workers come to the end of their trials together.
         part = targets[worker] / max(1, sum(targets.values())) if share.in_flight else 0.0
-        requests = _per_s(limits.rpm, part, sum(other.counted_requests for other in others))
+        requests = _per_s(account.pace.under(limits.rpm), part, sum(other.counted_requests for other in others))
         tokens = _per_s(limits.tpm, part, sum(other.counted_tokens for other in others))
         share.requests_per_s, share.tokens_per_s = requests or 0.0, tokens or 0.0
         share.counted_requests = max(share.counted_requests, share.requests_per_s)

@@ -185,8 +185,10 @@ def _trouble(status: int, data: Any, raw: str) -> Trouble | Completion:
         kind = ErrorKind.BAD_REPLY
     elif status < 400:
         kind, message = ErrorKind.UNKNOWN_MODEL, f"the endpoint redirects elsewhere, set base_url to it: {message}"
-    elif status in (401, 403) or (status < 500 and codes & NO_KEY):
+    elif status == 401 or (status < 500 and codes & NO_KEY):
         kind = ErrorKind.AUTH
+    elif status == 403 and not codes & NO_MODEL:
+        kind = ErrorKind.FORBIDDEN
     elif status in (404, 405) or (status < 500 and codes & NO_MODEL):
         kind = ErrorKind.UNKNOWN_MODEL
     elif status == 408:

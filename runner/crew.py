@@ -227,15 +227,22 @@ class Crew:
     async def _tick(self, worker: WorkerHandle) -> None:
         """Renew the worker's leases and hear its news. One at a time, so that each answer belongs to its leases."""
         async with self._ticking[worker.name]:
-            for name in self._dispatch.workers:
-                self._budget.note(name, self._dispatch.demand(name))
-            leases = self._budget.leases(worker.name, self._dispatch.demand(worker.name))
+            demand = self._outlook.admitted({name: self._dispatch.demand(name) for name in self._dispatch.workers})
+            for name, held in demand.items():
+                self._budget.note(name, held)
+            leases = self._budget.leases(worker.name, demand[worker.name])
+            leases = self._outlook.with_turns(worker.name, leases, asyncio.get_running_loop().time())
             news = await self._answer(worker, Tick(leases, stop=self.stopped is not None, close=self._outlook.closed))
         self._senders[worker.name] = news.sender
         self._budget.acknowledged(worker.name, news.accounts)
         now = asyncio.get_running_loop().time()
+        self._budget.heed(worker.name, news.accounts, now)
+        working = self._outlook.working
         for account in self._outlook.heard(worker.name, news.accounts, now):
             self._close(account)
+        if self._outlook.working > working:
+            # Workers that were held back may begin.
+            self._be_quick()
         if self._budget.exhausted():
             self.stop(StoppedEarly(f"the budget of {self._config.budget.usd} USD is spent; raise budget.usd to go on"))
 

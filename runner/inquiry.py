@@ -1,4 +1,4 @@
-"""Harmless requests that show what an endpoint is like: whether it answers, takes a judge's requests, enforces a form.
+"""Harmless requests that show what an endpoint is like: whether it is back, takes a judge's requests, enforces a form.
 
 Hides when one is needed and how what it shows is kept. They are attempts of the stage `probe`, without keys: they cost
 money and say nothing of a trial.
@@ -10,7 +10,8 @@ import asyncio
 import random
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -22,12 +23,10 @@ from .client import Client, EndpointError
 from .completion import Completion
 from .limiter import Stopped
 from .plan import Pair
+from .policy import Shown
 from .protocol import Attempt, Task
 from .structured import Found
 
-DOWN_PAUSE_S = 5.0
-ANSWERED_S = 5.0
-"""An endpoint that gave a good reply so lately answers."""
 HARMLESS = ({"role": "user", "content": "Answer yes."},)
 UNCLEAR_TRIES = 5
 """Canaries of one way, where the reply was cut, empty or a failure of the server: it shows nothing of the form."""
@@ -50,27 +49,52 @@ class Inquiry:
 
     def saw_success(self, asked: Asked, account: Account) -> None:
         """A request was answered."""
-        account.saw_success()
+        account.saw_success(asked.task.model)
         self._worked.add((asked.task.judge, asked.task.model))
 
-    async def answers(self, asked: Asked, client: Client, account: Account) -> bool:
-        """Whether the endpoint works just now, so that what fails there fails for a reason of its own.
+    @asynccontextmanager
+    async def watching(self, task: Task, pair: Pair, client: Client, account: Account) -> AsyncIterator[None]:
+        """Meanwhile, where the breaker is open, probes show whether the endpoint is there: at once, then by turns."""
+        ended = asyncio.Event()
+        harmless = about_nothing(task, pair, pair.body(HARMLESS), self._worker)
 
-        Where no trial has shown it lately, a harmless request does: one for all trials that want to know.
-        """
-        loop = asyncio.get_running_loop()
-        async with account.probing:
-            if loop.time() - account.succeeded_at < ANSWERED_S:
-                return True
-            if loop.time() < account.probe_at:
-                return False
+        async def watch() -> None:
+            while True:
+                async with account.probing:
+                    while account.wants_probe:
+                        try:
+                            await self._harmless(harmless, client, account)
+                        except Stopped:
+                            return
+                if ended.is_set():
+                    return
+                await account.stirred()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch())
             try:
-                error = await self._harmless(asked, client, account)
-            except Stopped:
-                return False
-            if error is not None:
-                account.probe_at = loop.time() + DOWN_PAUSE_S
-            return error is None
+                yield
+            finally:
+                ended.set()
+                account.stir()
+
+    async def shown(self, asked: Asked, client: Client, account: Account, since: float) -> Shown:
+        """What the endpoint is like since a moment of the loop's clock, so that what failed may be laid to its request.
+
+        Where no trial has shown it meanwhile, a harmless request does: one for all trials that want to know.
+        """
+        async with account.probing:
+            if account.succeeded_at.get(asked.task.model, since) > since:
+                return Shown.WORKS
+            ended_at, error = account.probed
+            if ended_at <= since:
+                try:
+                    error = await self._harmless(asked, client, account)
+                except Stopped:
+                    return Shown.AWAY
+        if error is None or error.kind is policy.ErrorKind.BAD_REQUEST:
+            return Shown.WORKS
+        return Shown.REFUSES if error.kind in policy.REFUSED else Shown.AWAY
 
     async def is_sound(self, asked: Asked, client: Client, account: Account) -> bool:
         """Whether this judge's requests can work there at all, so that a rejected one is at fault itself.
@@ -117,6 +141,7 @@ class Inquiry:
         unclear = throttles = 0
         found, error = Found.IGNORED, None
         while unclear < UNCLEAR_TRIES:
+            since = asyncio.get_running_loop().time()
             reply = await self._ask(asked, client, account, keep=structured.FIELDS)
             if isinstance(reply, Completion):
                 found, error = structured.shown_by(way, pair.constraint, reply.text), None
@@ -139,7 +164,7 @@ class Inquiry:
                     await account.wait(delay_s)
                     throttles += not counts
                     # A server may break over what it does not know; one that breaks over everything shows nothing.
-                    if counts and await self.answers(asked, client, account):
+                    if counts and await self.shown(asked, client, account, since) is Shown.WORKS:
                         found, error = Found.REFUSED, reply
                         unclear += 1
                 case policy.ActionNeeded():
@@ -152,23 +177,23 @@ class Inquiry:
         """Send a harmless request of this judge and model; what went wrong with it, or None."""
         probe = about_nothing(asked.task, asked.pair, asked.pair.body(HARMLESS), self._worker)
         while True:
-            reply = await self._ask(probe, client, account, keep=asked.pair.kept)
-            if isinstance(reply, Completion):
-                return None
-            if not reply.put_otherwise:
-                return reply
+            reply = await self._ask(probe, client, account, keep=asked.pair.kept, harmless=True)
+            if isinstance(reply, Completion) or not reply.put_otherwise:
+                error = reply if isinstance(reply, EndpointError) else None
+                account.saw_probe_end(error)
+                return error
 
     async def _ask(
-        self, probe: Asked, client: Client, account: Account, keep: tuple[str, ...]
+        self, probe: Asked, client: Client, account: Account, keep: tuple[str, ...], harmless: bool = False
     ) -> Completion | EndpointError:
         reply: Any
         probe = replace(probe, request_id=uuid.uuid4().hex)
-        async with account.place(probe) as place:
+        async with account.place(probe, probe=harmless) as place:
             sent_at = time.time()
             try:
                 reply = await place.complete(client, keep)
             except EndpointError as error:
-                account.saw_error(error)
+                account.saw_error(error, probe=harmless)
                 attempt, reply = probe.failed(1, sent_at, error), error
             else:
                 self.saw_success(probe, account)

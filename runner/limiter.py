@@ -3,7 +3,7 @@
 Hides the order in which a request gets its place: one at a time, in the order they came, the first waiting for the end
 of a pause, a free place in flight and enough money, then for the rates. aiolimiter's own queue would serve small
 requests before large ones for ever, lets a rate be set only once, and refuses amounts above its burst; all three end
-here.
+here. Probes, which show whether an endpoint is there, go before everybody and have a queue of their own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Slot:
 class Limiter:
     """One account's limits in one worker. Lets nothing pass before its first lease. Belongs to one event loop.
 
-    With `first`, no more than that many slots are given before `open_up`.
+    With `first`, no more than that many slots are given before `open_up`, as after `hold`.
     """
 
     def __init__(self, account: str, first: int | None = None) -> None:
@@ -66,13 +66,20 @@ class Limiter:
         # Waiters queue here, so that everything below has at most one caller waiting.
         self._first = first
         self._turn = asyncio.Lock()
+        self._probes = asyncio.Lock()
+        self._paying = asyncio.Lock()
         self._head_usd: float | None = None
-        self._change: asyncio.Future[None] | None = None
+        self._changes: set[asyncio.Future[None]] = set()
 
     @property
     def stopped(self) -> bool:
         """No request may start any more."""
         return self._stopped
+
+    @property
+    def is_held(self) -> bool:
+        """Nothing but probes is to go out just now."""
+        return self._first == 0
 
     @property
     def wants_usd(self) -> float:
@@ -84,6 +91,14 @@ class Limiter:
         if self._first is not None:
             self._first = None
             self._wake()
+
+    def hold(self, first: int) -> None:
+        """Give no more than so many slots, probes aside, before `open_up`."""
+        self._first = first
+        # Whoever pays just now is to look again.
+        self._requests.interrupt()
+        self._tokens.interrupt()
+        self._wake()
 
     def apply(self, lease: Lease) -> None:
         """Take a new share. A smaller one holds for what starts from now on; what is in flight ends undisturbed."""
@@ -104,12 +119,15 @@ class Limiter:
         self._wake()
 
     @asynccontextmanager
-    async def slot(self, tokens: float = 0.0, usd: float = 0.0) -> AsyncIterator[Slot]:
-        """Wait for a place, reserve `usd`, and hold both until the block ends. Raises Stopped."""
+    async def slot(self, tokens: float = 0.0, usd: float = 0.0, *, probe: bool = False) -> AsyncIterator[Slot]:
+        """Wait for a place, reserve `usd`, and hold both until the block ends. Raises Stopped.
+
+        A probe goes before all others, and is not held: but for that the limits are the same.
+        """
         self.queued += 1
         try:
-            async with self._turn:
-                await self._await_place(tokens, usd)
+            async with self._probes if probe else self._turn:
+                await self._await_place(tokens, usd, probe)
                 self.in_flight += 1
                 self._reserved_usd += usd
         finally:
@@ -124,30 +142,33 @@ class Limiter:
             self.spent_usd += slot.cost_usd
             self._wake()
 
-    async def _await_place(self, tokens: float, usd: float) -> None:
+    async def _await_place(self, tokens: float, usd: float, probe: bool) -> None:
         """Return when a request may start now. A caller cancelled in here has taken no place and no money."""
         loop = asyncio.get_running_loop()
         paid_request, due_tokens = False, tokens
         try:
-            self._head_usd = usd
+            if not probe:
+                self._head_usd = usd
             while True:
                 if self._stopped:
                     raise Stopped(self.account)
                 paused = self._paused_until > loop.time()
-                if paused or self.in_flight >= self._places or self._short_usd(usd) > 0:
+                places = self._lease.in_flight
+                if self._first is not None and not probe:
+                    places = min(self._first, places)
+                if paused or self.in_flight >= places or self._short_usd(usd) > 0:
                     await self._changed(self._paused_until if paused else None)
                 elif due_tokens > 0:
-                    due_tokens -= await self._tokens.take(due_tokens)
+                    async with self._paying:
+                        due_tokens -= await self._tokens.take(due_tokens)
                 elif not paid_request:
-                    paid_request = await self._requests.take(1.0) > 0
+                    async with self._paying:
+                        paid_request = await self._requests.take(1.0) > 0
                 else:
                     return
         finally:
-            self._head_usd = None
-
-    @property
-    def _places(self) -> int:
-        return self._lease.in_flight if self._first is None else min(self._first, self._lease.in_flight)
+            if not probe:
+                self._head_usd = None
 
     def _short_usd(self, usd: float) -> float:
         if self._lease.usd is None:
@@ -157,17 +178,19 @@ class Limiter:
 
     async def _changed(self, until: float | None) -> None:
         """Wait until something was given back, applied or stopped, or until a time."""
-        self._change = asyncio.get_running_loop().create_future()
+        change = asyncio.get_running_loop().create_future()
+        self._changes.add(change)
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(until):
-                    await self._change
+                    await change
         finally:
-            self._change = None
+            self._changes.discard(change)
 
     def _wake(self) -> None:
-        if self._change is not None and not self._change.done():
-            self._change.set_result(None)
+        for change in self._changes:
+            if not change.done():
+                change.set_result(None)
 
 
 class _Rate:

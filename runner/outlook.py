@@ -1,20 +1,24 @@
-"""Whether an account is worth going on with, as all workers together see its endpoint.
+"""Whether an account is worth going on with, as all workers together see its endpoint, and who may ask it.
 
 Pure: time comes in as a number. An endpoint that was never reached, that has been away for too long, or that wants
-something of the user is closed; the other accounts of a sweep go on.
+something of the user is closed; the other accounts of a sweep go on. One that has given no good reply yet is asked by a
+few workers only, and one that is away by one at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from .breaker import Recovery
 from .config import RunConfig
-from .protocol import AccountNews
+from .protocol import AccountNews, Lease
 
 NEVER_REACHED_PROBES = 3
 NEVER_REACHED_S = 4.0
 """An endpoint that gave no reply of any kind over so many connections and seconds counts as never reached."""
+STARTERS = 2
+"""Workers that may ask an endpoint before it has given a good reply: with a wrong key, each would have to see it."""
 
 
 @dataclass(slots=True)
@@ -28,6 +32,10 @@ class _Account:
     unreachable_at: float | None = None
     """When a connection was last seen to fail."""
     last_error: str | None = None
+    works: bool = False
+    """It has given a good reply."""
+    starters: list[str] = field(default_factory=list)
+    recovery: Recovery = field(default_factory=Recovery)
 
 
 class Outlook:
@@ -49,6 +57,8 @@ class Outlook:
                 # Of the reformat stage alone: a run goes on without it.
                 continue
             account.answered = account.answered or heard.answered > 0
+            account.works = account.works or heard.succeeded > 0
+            account.recovery.heard(worker, heard.is_open, heard.probes, heard.succeeded > 0, now_s)
             account.throttled += heard.throttled
             account.last_error = heard.last_error or account.last_error
             account.failing[worker] = heard.failing
@@ -77,6 +87,34 @@ class Outlook:
             return f"{name}: {account.where} gave no good reply for {self._max_outage} ({account.last_error})"
         return None
 
+    def admitted(self, demand: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+        """Of worker → account → trials that it holds: what may be asked now."""
+        admitted = {worker: dict(held) for worker, held in demand.items()}
+        for name, account in self._accounts.items():
+            if account.works:
+                continue
+            wanting = [worker for worker, held in demand.items() if held.get(name)]
+            before = [worker for worker in account.starters if worker in wanting]
+            account.starters = [*before, *(w for w in wanting if w not in before)][:STARTERS]
+            for worker in wanting:
+                if worker not in account.starters:
+                    del admitted[worker][name]
+        return admitted
+
+    def with_turns(self, worker: str, leases: Iterable[Lease], now_s: float) -> tuple[Lease, ...]:
+        """The worker's leases, with its turn to probe an endpoint that is away."""
+        return tuple(
+            replace(lease, probe=True)
+            if lease.account in self._accounts and self._accounts[lease.account].recovery.gives_turn(worker, now_s)
+            else lease
+            for lease in leases
+        )
+
+    @property
+    def working(self) -> int:
+        """How many accounts have shown that they work."""
+        return sum(account.works for account in self._accounts.values())
+
     def needs_action(self, account: str, words: str) -> None:
         """The endpoint refuses for a reason that only the user can mend, told in the provider's words."""
         self._action_needed.setdefault(account, words)
@@ -86,6 +124,7 @@ class Outlook:
         for account in self._accounts.values():
             account.failing.pop(worker, None)
             account.unreachable.pop(worker, None)
+            account.recovery.forget(worker)
 
     @property
     def closed(self) -> tuple[str, ...]:

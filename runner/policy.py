@@ -2,7 +2,8 @@
 
 Hides what each kind of failure says. A 429 and a connection that cannot be made are the endpoint's trouble and use up
 no attempt of the trial that met them; a 5xx, a timeout, a broken connection or an unreadable body may be the request's
-own doing and do. What only the user can mend stops the account; what can never work ends the trial.
+own doing and do, unless the endpoint is away. What only the user can mend stops the account, unless a harmless request
+fares better; what can never work ends the trial.
 """
 
 from __future__ import annotations
@@ -32,9 +33,29 @@ class ErrorKind(StrEnum):
     BAD_REQUEST = "bad_request"
     """400, 413, 422: this request can never work."""
     AUTH = "auth"
+    FORBIDDEN = "forbidden"
+    """403 without further word: of the key, or a firewall's that takes offence at what the request holds."""
     QUOTA = "quota"
     UNKNOWN_MODEL = "unknown_model"
     """404, a redirect or `model_not_found`: nothing of that name is served under this address."""
+
+
+AWAY = frozenset(
+    {ErrorKind.SERVER, ErrorKind.TIMEOUT, ErrorKind.UNREACHABLE, ErrorKind.CONNECTION, ErrorKind.BAD_REPLY}
+)
+"""As all requests fail while an endpoint is away."""
+REFUSED = frozenset({ErrorKind.AUTH, ErrorKind.FORBIDDEN, ErrorKind.QUOTA, ErrorKind.UNKNOWN_MODEL})
+"""As all requests fail until the user mends something."""
+
+
+class Shown(StrEnum):
+    """What harmless requests show of an endpoint."""
+
+    WORKS = "works"
+    REFUSES = "refuses"
+    """Only the user can mend it."""
+    AWAY = "away"
+    """It gives no good reply just now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +96,31 @@ def decide(
     throttles: int,
     retry_after_s: float | None = None,
     jitter: float = 0.0,
-    endpoint_down: bool = False,
+    endpoint: Shown | None = None,
 ) -> Decision:
     """What to do after a failure.
 
     `tries` and `throttles` are the failures of this request before this one, those that counted and those that did not.
     `jitter` in [0, 1) is drawn by the caller. A Retry-After is waited out in full, the jitter on top.
-    `endpoint_down`: nothing succeeds there just now, so that this failure says nothing about the request.
+    `endpoint`: what it shows since the request was sent, where that is known.
     """
+    if kind in REFUSED and kind is not ErrorKind.QUOTA and endpoint is not None:
+        if endpoint is Shown.WORKS and kind is ErrorKind.FORBIDDEN:
+            return Fail(kind.value)
+        if endpoint is not Shown.REFUSES:
+            kind = ErrorKind.SERVER
     match kind:
         case ErrorKind.THROTTLED | ErrorKind.UNREACHABLE:
             return Retry(_delay_s(throttles, retry_after_s, jitter), counts=False)
         case ErrorKind.SERVER | ErrorKind.TIMEOUT | ErrorKind.CONNECTION | ErrorKind.BAD_REPLY:
-            if endpoint_down:
+            if endpoint is Shown.AWAY:
                 return Retry(_delay_s(throttles, retry_after_s, jitter), counts=False)
             if tries + 1 >= attempts_allowed:
                 return Park()
             return Retry(_delay_s(tries, retry_after_s, jitter), counts=True)
         case ErrorKind.BAD_REQUEST:
             return Fail(kind.value)
-        case ErrorKind.AUTH | ErrorKind.QUOTA | ErrorKind.UNKNOWN_MODEL:
+        case ErrorKind.AUTH | ErrorKind.FORBIDDEN | ErrorKind.QUOTA | ErrorKind.UNKNOWN_MODEL:
             return ActionNeeded(kind.value)
         case _:
             assert_never(kind)

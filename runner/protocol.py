@@ -241,6 +241,8 @@ class Lease(Record):
     tokens_per_s: float | None = None
     usd: float | None = None
     """Money this worker may have spent or reserved since its start, in all; None: no cap."""
+    probe: bool = False
+    """Where the endpoint is away: it is this worker's turn to ask whether it is back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +255,11 @@ class AccountNews(Record):
     """HTTP replies of any kind."""
     throttled: int = 0
     failing: int = 0
-    """Requests that failed since the last one that succeeded (429 not counted)."""
+    """Requests that failed, as they would were the endpoint away, since anything was answered there."""
+    is_open: bool = False
+    """So many that nothing but probes goes out."""
+    probes: int = 0
+    """Probes that failed since then."""
     unreachable: int = 0
     """Connections that could not be made since the last HTTP reply of any kind."""
     last_error: str | None = None

@@ -121,7 +121,7 @@ class Reformatter:
                     sent_at, sent_s = time.time(), asyncio.get_running_loop().time()
                     completion = await place.complete(client)
             except EndpointError as error:
-                account.saw_error(error)
+                account.saw_copy_fail(error)
                 last = copying.failed(sends, sent_at, error)
                 if error.put_otherwise:
                     sends -= 1
@@ -130,7 +130,7 @@ class Reformatter:
                 elif error.kind is ErrorKind.BAD_REQUEST:
                     copying = self._request(asked, model, how, text)
             else:
-                account.saw_success()
+                account.saw_success(model.name)
                 return completion, copying.answered(sends, sent_at, completion)
         self._leave_alone(model, "it kept failing")
         return None, last
@@ -150,10 +150,11 @@ class Reformatter:
             throttles=sends - 1,
             retry_after_s=error.retry_after_s,
             jitter=self._random.random(),
+            endpoint=policy.Shown.WORKS if model.name in account.succeeded_at else None,
         )
         match decision:
-            case policy.Retry(delay_s, counts) if error.kind is not ErrorKind.UNREACHABLE:
-                if not counts:
+            case policy.Retry(delay_s) if error.kind is not ErrorKind.UNREACHABLE:
+                if error.kind is ErrorKind.THROTTLED:
                     account.hold_off(sent_s, error.retry_after_s or delay_s)
                 await account.wait(delay_s)
                 return True

@@ -16,14 +16,14 @@ from dataclasses import replace
 from judges import Failed, Judge, Outcome, Provenance, Scored
 
 from . import policy
-from .account import Account
+from .account import FIRST_REQUESTS, Account
 from .asked import Asked, item_of
 from .asking import ask
 from .client import Client, EndpointError, check_key
 from .completion import Completion
 from .config import Model, RunConfig
 from .errors import JuryboxError, weightiest
-from .inquiry import DOWN_PAUSE_S, Inquiry, NeedsAction
+from .inquiry import Inquiry, NeedsAction
 from .ladder import again
 from .limiter import Limiter, Stopped
 from .outbox import Outbox, Send
@@ -31,10 +31,8 @@ from .plan import Pair, pairs
 from .protocol import Attempt, News, Task, TaskReport, Tick, Trial
 from .reformatting import Reformatter
 
-DOWN_TRIES = 3
-"""Sends of one trial while its endpoint is down, before it makes room for others."""
-FIRST_REQUESTS = 10
-"""In flight to an endpoint that has given no reply of any kind yet: it may not be there at all."""
+UNCLEAR_PAUSE_S = 5.0
+"""Before a last try is repeated, where its endpoint neither works nor is known to be away."""
 CODE_ERRORS = 3
 """Replies that a judge's code may fail on before it deals with one."""
 
@@ -79,7 +77,8 @@ class Worker:
 
         try:
             with self._outbox.spending():
-                async with asyncio.TaskGroup() as group:
+                watching = self._inquiry.watching(task, pair, self._client(model), account)
+                async with watching, asyncio.TaskGroup() as group:
                     for trials in task.requests:
                         group.create_task(judge(trials))
         except* JuryboxError as errors:
@@ -107,7 +106,7 @@ class Worker:
     async def tick(self, tick: Tick) -> News:
         """Take new leases, or the order to stop; tell what was seen since the last tick."""
         for lease in tick.leases:
-            self._account_named(lease.account).limiter.apply(lease)
+            self._account_named(lease.account).apply(lease)
         if tick.stop:
             self._stopping = True
             self._outbox.let_through()
@@ -141,13 +140,15 @@ class Worker:
 
     async def _probe(self, task: Task, client: Client, account: Account) -> str | None:
         """Find out how structured output is enforced for a judge and a model; None where that came to no end."""
-        try:
-            return await self._inquiry.mode(task, self._pairs[task.judge, task.model], client, account)
-        except NeedsAction as needed:
-            account.action_needed = str(needed)
-            account.close()
-        except Stopped:
-            pass
+        pair = self._pairs[task.judge, task.model]
+        async with self._inquiry.watching(task, pair, client, account):
+            try:
+                return await self._inquiry.mode(task, pair, client, account)
+            except NeedsAction as needed:
+                account.action_needed = str(needed)
+                account.close()
+            except Stopped:
+                pass
         return None
 
     async def _judge(self, task: Task, trials: tuple[Trial, ...], pair: Pair, account: Account) -> str:
@@ -173,6 +174,8 @@ class Worker:
                     await self._outbox.room()
                     if account.action_needed or self._broken or self._stopping:
                         return "left"
+                    if account.limiter.is_held:
+                        continue
                     sent_at, sent_s = time.time(), loop.time()
                     completion = await place.complete(client, asked.pair.kept)
             except Stopped:
@@ -184,7 +187,13 @@ class Worker:
                 if error.put_otherwise:
                     await self._outbox.note(attempt)
                     continue
-                down = account.is_down and not await self._inquiry.answers(asked, client, account)
+                pair = asked.pair
+                shown = policy.Shown.AWAY if error.kind in policy.AWAY and await account.is_away() else None
+                if error.kind in policy.REFUSED and account.doubts(error.kind, pair.model.name):
+                    # A key that was taken back fails all that is sent until that is known.
+                    account.limiter.hold(0)
+                    shown = await self._inquiry.shown(asked, client, account, sent_s)
+                    account.let_go(shown is policy.Shown.WORKS)
                 decision = policy.decide(
                     error.kind,
                     tries=tries,
@@ -193,28 +202,32 @@ class Worker:
                     throttles=throttles,
                     retry_after_s=error.retry_after_s,
                     jitter=self._random.random(),
-                    endpoint_down=down,
+                    endpoint=shown,
                 )
                 match decision:
                     case policy.Retry(delay_s, counts):
-                        if down and error.status is not None and throttles >= DOWN_TRIES:
-                            # Held on to, it would keep trials from being asked that may fare better.
-                            return await self._put_off(asked, attempt, account, last_try=False)
                         await self._outbox.note(attempt)
                         tries += counts
                         throttles += not counts
-                        if not counts:
+                        if error.kind is policy.ErrorKind.THROTTLED:
                             account.hold_off(sent_s, error.retry_after_s or delay_s)
-                        await account.wait(delay_s)
+                        if not account.breaker.is_open:
+                            await account.wait(delay_s)
                     case policy.ActionNeeded():
                         await self._outbox.note(attempt)
                         account.action_needed = f"{asked.pair.model.name}: {error.message}"
                         account.close()
                         return "left"
-                    case policy.Park() if asked.history.parked and await self._inquiry.answers(asked, client, account):
-                        return await self._end(asked, [Failed("exhausted", error.message)], attempt, None)
+                    case policy.Park() if not asked.history.parked:
+                        await self._outbox.record(attempt, waiting=asked.parked())
+                        return "waiting"
                     case policy.Park():
-                        return await self._put_off(asked, attempt, account, last_try=True)
+                        if await self._inquiry.shown(asked, client, account, sent_s) is policy.Shown.WORKS:
+                            return await self._end(asked, [Failed("exhausted", error.message)], attempt, None)
+                        await self._outbox.note(attempt)
+                        throttles += 1
+                        if not account.breaker.is_open:
+                            await account.wait(UNCLEAR_PAUSE_S)
                     case policy.Fail(kind):
                         if not await self._inquiry.is_sound(asked, client, account):
                             await self._outbox.note(attempt)
@@ -227,13 +240,6 @@ class Worker:
                 self._inquiry.saw_success(asked, account)
                 return await self._read(asked, completion, tries + throttles + 1, sent_at)
 
-    async def _put_off(self, asked: Asked, attempt: Attempt, account: Account, last_try: bool) -> str:
-        """Back into the ledger until the end of the run. Nothing is hurried where the endpoint itself is in trouble."""
-        await self._outbox.record(attempt, waiting=asked.parked(last_try))
-        if asyncio.get_running_loop().time() < account.probe_at:
-            await account.wait(DOWN_PAUSE_S)
-        return "waiting"
-
     async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float) -> str:
         """Read the reply: outcomes, or the trials go back to the ledger to be judged afresh."""
         outcomes = asked.outcomes(completion)
@@ -243,7 +249,7 @@ class Worker:
             case [Failed(kind, detail), *_]:
                 attempt = replace(attempt, error=f"{kind}: {detail}")
                 if self._is_at_fault(asked, detail):
-                    await self._outbox.record(attempt, waiting=asked.parked(last_try=True))
+                    await self._outbox.record(attempt, waiting=asked.parked())
                     return "waiting"
             case _:
                 self._read_by[asked.task.judge] = -1

@@ -46,7 +46,7 @@ def now() -> float:
 
 def leased(in_flight: int = 10**6, **limits: float | None) -> Limiter:
     limiter = Limiter("a")
-    limiter.apply(Lease("a", in_flight, **limits))
+    limiter.apply(Lease("a", in_flight, **limits))  # type: ignore[arg-type]
     return limiter
 
 
