@@ -66,12 +66,13 @@ class Account:
     last_error: str | None = None
     action_needed: str | None = None
     succeeded_at: dict[str, float] = field(default_factory=dict)
-    """Model → when it last gave a good reply, by the loop's clock."""
+    """Model → the last moment of the loop's clock at which something was sent that got a good reply."""
     probed: tuple[float, EndpointError | None] = (float("-inf"), None)
-    """When the last probe ended, and how."""
+    """When the last probe was sent, and how it ended."""
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _has_turn: bool = False
     _throttled_in_a_row: int = 0
+    _refused_in_a_row: int = 0
     _held_off_at: float = float("-inf")
     _verdict: asyncio.Future[bool] | None = None
     """While the breaker is open: whether the endpoint is away."""
@@ -99,12 +100,12 @@ class Account:
             finally:
                 self.outbox.over(asked.task.model, NOTHING if place.sent else asked.bound)
 
-    def saw_success(self, model: str) -> None:
-        """A good reply came."""
+    def saw_success(self, model: str, sent_s: float) -> None:
+        """A good reply came, to what was sent at a moment of the loop's clock."""
         self.succeeded += 1
         self.answered += 1
-        self.unreachable = self._throttled_in_a_row = 0
-        self.succeeded_at[model] = asyncio.get_running_loop().time()
+        self.unreachable = self._throttled_in_a_row = self._refused_in_a_row = 0
+        self.succeeded_at[model] = max(sent_s, self.succeeded_at.get(model, sent_s))
         self._saw_answer(good=True)
 
     def saw_error(self, error: EndpointError, *, probe: bool = False) -> None:
@@ -120,17 +121,25 @@ class Account:
             self._verdict.set_result(True)
 
     def doubts(self, kind: ErrorKind, model: str) -> bool:
-        """Whether what only the user could mend may be this one request's trouble: then a probe is to show it."""
-        return kind is ErrorKind.FORBIDDEN or (kind is not ErrorKind.QUOTA and model in self.succeeded_at)
+        """Whether what only the user could mend may be this one request's trouble: then a probe is to show it.
+
+        Several in a row look like a key that was taken back, which fails all that is sent: they hold up the others.
+        """
+        if kind is ErrorKind.QUOTA or (kind is not ErrorKind.FORBIDDEN and model not in self.succeeded_at):
+            return False
+        self._refused_in_a_row += 1
+        if self._refused_in_a_row > 1:
+            self.limiter.hold(0)
+        return True
 
     def saw_copy_fail(self, error: EndpointError) -> None:
         """A request of the reformat stage failed, which leaves an endpoint alone by itself."""
         self._count(error)
 
-    def saw_probe_end(self, error: EndpointError | None) -> None:
+    def saw_probe_end(self, sent_s: float, error: EndpointError | None) -> None:
         """A harmless request has ended, whatever it showed."""
         self._has_turn = False
-        self.probed = asyncio.get_running_loop().time(), error
+        self.probed = sent_s, error
 
     def hold_off(self, sent_at: float, seconds: float) -> None:
         """Start nothing for so long, where the last replies were all 429, this one to what was sent at `sent_at`.
@@ -146,6 +155,7 @@ class Account:
     def let_go(self, works: bool) -> None:
         """What was held because of a doubt goes on, with care unless the endpoint works."""
         if works:
+            self._refused_in_a_row = 0
             self.limiter.open_up()
         elif not self.breaker.is_open:
             self.limiter.hold(FIRST_REQUESTS)

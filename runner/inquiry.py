@@ -47,9 +47,9 @@ class Inquiry:
         """Judge and model of which some request was answered."""
         self._random = random.Random()
 
-    def saw_success(self, asked: Asked, account: Account) -> None:
+    def saw_success(self, asked: Asked, account: Account, sent_s: float) -> None:
         """A request was answered."""
-        account.saw_success(asked.task.model)
+        account.saw_success(asked.task.model, sent_s)
         self._worked.add((asked.task.judge, asked.task.model))
 
     @asynccontextmanager
@@ -86,8 +86,8 @@ class Inquiry:
         async with account.probing:
             if account.succeeded_at.get(asked.task.model, since) > since:
                 return Shown.WORKS
-            ended_at, error = account.probed
-            if ended_at <= since:
+            probed_at, error = account.probed
+            if probed_at <= since:
                 try:
                     error = await self._harmless(asked, client, account)
                 except Stopped:
@@ -177,10 +177,11 @@ class Inquiry:
         """Send a harmless request of this judge and model; what went wrong with it, or None."""
         probe = about_nothing(asked.task, asked.pair, asked.pair.body(HARMLESS), self._worker)
         while True:
+            since = asyncio.get_running_loop().time()
             reply = await self._ask(probe, client, account, keep=asked.pair.kept, harmless=True)
             if isinstance(reply, Completion) or not reply.put_otherwise:
                 error = reply if isinstance(reply, EndpointError) else None
-                account.saw_probe_end(error)
+                account.saw_probe_end(since, error)
                 return error
 
     async def _ask(
@@ -189,14 +190,14 @@ class Inquiry:
         reply: Any
         probe = replace(probe, request_id=uuid.uuid4().hex)
         async with account.place(probe, probe=harmless) as place:
-            sent_at = time.time()
+            sent_at, sent_s = time.time(), asyncio.get_running_loop().time()
             try:
                 reply = await place.complete(client, keep)
             except EndpointError as error:
                 account.saw_error(error, probe=harmless)
                 attempt, reply = probe.failed(1, sent_at, error), error
             else:
-                self.saw_success(probe, account)
+                self.saw_success(probe, account, sent_s)
                 attempt = probe.answered(1, sent_at, reply)
         await self._note(attempt)
         assert isinstance(reply, Completion | EndpointError)

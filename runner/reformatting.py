@@ -130,7 +130,7 @@ class Reformatter:
                 elif error.kind is ErrorKind.BAD_REQUEST:
                     copying = self._request(asked, model, how, text)
             else:
-                account.saw_success(model.name)
+                account.saw_success(model.name, sent_s)
                 return completion, copying.answered(sends, sent_at, completion)
         self._leave_alone(model, "it kept failing")
         return None, last

@@ -190,8 +190,6 @@ class Worker:
                 pair = asked.pair
                 shown = policy.Shown.AWAY if error.kind in policy.AWAY and await account.is_away() else None
                 if error.kind in policy.REFUSED and account.doubts(error.kind, pair.model.name):
-                    # A key that was taken back fails all that is sent until that is known.
-                    account.limiter.hold(0)
                     shown = await self._inquiry.shown(asked, client, account, sent_s)
                     account.let_go(shown is policy.Shown.WORKS)
                 decision = policy.decide(
@@ -214,9 +212,9 @@ class Worker:
                         if not account.breaker.is_open:
                             await account.wait(delay_s)
                     case policy.ActionNeeded():
-                        await self._outbox.note(attempt)
                         account.action_needed = f"{asked.pair.model.name}: {error.message}"
                         account.close()
+                        await self._outbox.note(attempt)
                         return "left"
                     case policy.Park() if not asked.history.parked:
                         await self._outbox.record(attempt, waiting=asked.parked())
@@ -230,14 +228,14 @@ class Worker:
                             await account.wait(UNCLEAR_PAUSE_S)
                     case policy.Fail(kind):
                         if not await self._inquiry.is_sound(asked, client, account):
-                            await self._outbox.note(attempt)
                             which = f"{asked.pair.model.name}: every request of {asked.task.judge} is rejected"
                             account.action_needed = f"{which}: {error.message}"
                             account.close()
+                            await self._outbox.note(attempt)
                             return "left"
                         return await self._end(asked, [Failed(kind, error.message)], attempt, None)
             else:
-                self._inquiry.saw_success(asked, account)
+                self._inquiry.saw_success(asked, account, sent_s)
                 return await self._read(asked, completion, tries + throttles + 1, sent_at)
 
     async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float) -> str:
