@@ -81,7 +81,9 @@ class Driver:
         for shard in (shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials):
             pair = (shard.judge, shard.model)
             fresh = Fresh(shard)
-            work = self._work(shard.model, requests_of(shard.trials, pairs[pair].batch), fresh)
+            # What is left alone counts: else two shards with a trial each would be all that a worker is given at once.
+            left = shard.trials - done.get(shard.id, 0)
+            work = self._work(shard.model, min(left, requests_of(shard.trials, pairs[pair].batch)), fresh)
             self._unsettled[pair].append(work) if self._is_unsettled(pair) else self._dispatch.add([work])
 
     def stop(self, why: JuryboxError) -> None:

@@ -159,6 +159,21 @@ def test_everything_at_once_is_judged_by_its_difference(bench: Bench) -> None:
     assert asked == sorted([edited, *(row["id"] for row in items([60]))])
 
 
+def test_few_trials_left_in_many_shards_are_asked_side_by_side(bench: Bench) -> None:
+    bench.rows = items(range(60))
+    bench.go()
+    with Ledger(bench.folder / "run" / "run.db", read_only=True) as ledger:
+        shards = [row.shard for row in ledger.shards()]
+    assert len(shards) == 12
+    for shard in shards:
+        bench.rows[shard.first_row]["response"] += " Or is it?"
+    with running(Simulation(latency_ms=500)) as slow:
+        bench.config["models"][0] |= {"base_url": slow, "limits": {"in_flight": len(shards)}}
+        bench.go()
+        assert stats(slow)["requests"] == len(shards)
+        assert max(stats(slow)["max_in_flight"].values()) > len(shards) / 2
+
+
 # ---- a changed config, by the classes of changes
 
 
