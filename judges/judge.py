@@ -155,7 +155,7 @@ class Judge:
 
     def fields(self, template: str) -> list[str]:
         """The item's fields that stand in the template."""
-        return list(dict.fromkeys(self._binding(name).field for name in self._names(template)))
+        return list(dict.fromkeys(binding.field for _, binding in self._places[template]))
 
     def missing(self, item: Item, template: str) -> list[str]:
         """The item's fields that the template needs and that are absent or null. An empty response is not missing."""
@@ -163,8 +163,7 @@ class Judge:
 
     def fault(self, item: Item, template: str) -> str | None:
         """Why the item cannot be put into the template although nothing is missing; None: it can."""
-        for name in self._names(template):
-            binding = self._binding(name)
+        for _, binding in self._places[template]:
             if binding.form == "sentences":
                 try:
                     keyed_sentences(item.fields.get(binding.field))
@@ -280,19 +279,20 @@ class Judge:
         """How replies are read, as canonical JSON: part of a trial's key."""
         return _canonical(self.meaning["reads"] | ({"code": self.code} if self.code else {}))
 
-    def _binding(self, name: str) -> Binding:
-        return self._spec.bind.get(name) or Binding(field=name)
-
-    def _names(self, template: str) -> list[str]:
-        """The places of a template that an item fills."""
-        names = dict.fromkeys(name for part in self._parsed[template].values() for name in part.names)
-        return [name for name in names if not (self.batch and name == NUMBER)]
+    @cached_property
+    def _places(self) -> dict[str, list[tuple[str, Binding]]]:
+        """Template → the places of it that an item fills, and what fills them."""
+        found = {}
+        for template, parts in self._parsed.items():
+            names = dict.fromkeys(name for part in parts.values() for name in part.names)
+            own = [name for name in names if not (self.batch and name == NUMBER)]
+            found[template] = [(name, self._spec.bind.get(name) or Binding(field=name)) for name in own]
+        return found
 
     def values(self, item: Item, template: str) -> dict[str, str]:
         """The item's texts, by the places of the template that they fill."""
         values = {}
-        for name in self._names(template):
-            binding = self._binding(name)
+        for name, binding in self._places[template]:
             value = item.fields.get(binding.field)
             values[name] = as_lines(keyed_sentences(value)) if binding.form == "sentences" else text_of(value)
         return values
