@@ -21,7 +21,7 @@ from .inputs import Hub as Hub
 from .inputs import Items as Items
 from .inputs import Join as Join
 from .override import apply_override
-from .variables import secret_in
+from .variables import is_key, secret_in
 
 
 class _Record(BaseModel):
@@ -117,8 +117,15 @@ class Model(_Record):
     @field_validator("api_key_env")
     @classmethod
     def _variable(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        if value is not None and (is_key(value) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value)):
             raise ValueError("must be the NAME of an environment variable, not the key itself")
+        return value
+
+    @field_validator("api_key_file")
+    @classmethod
+    def _file(cls, value: str | None) -> str | None:
+        if value is not None and is_key(value):
+            raise ValueError("must be the path of a file that holds the key, not the key itself")
         return value
 
     @model_validator(mode="after")

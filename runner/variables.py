@@ -28,6 +28,9 @@ _SECRET_VALUE = re.compile(
     r"(?i)^(?:bearer|basic) +\S{8,}$|\bsk-[\w-]{16,}|://[^/@\s]*:[^@\s]+@|;(?:password|pwd|(?:shared)?accesskey|accountkey)="
 )
 
+# Some of these could be the name of a variable, too, and any of them the name of a file.
+_KEY = re.compile(r"(?=.*\d)(?:sk|gsk|hf|xai|nvapi)[-_][\w-]{16,}")
+
 _Value = TypeVar("_Value")
 
 
@@ -43,6 +46,11 @@ def secret_in(value: object, name: str = "", place: str = "") -> str | None:
         return None
     found = (secret_in(entry, own, f"{place}.{part}" if place else part) for own, entry, part in parts)
     return next(filter(None, found), None)
+
+
+def is_key(value: str) -> bool:
+    """Whether the value looks like a provider's API key."""
+    return _KEY.fullmatch(value) is not None
 
 
 def variables_in(value: object) -> Iterator[str]:
