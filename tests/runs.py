@@ -24,7 +24,7 @@ import polars as pl
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-DEADLINE_S = 90.0
+DEADLINE_S = 180.0
 
 _TRIAL = re.compile(r"Answer ([0-9]+) of ([a-z]+)")
 

@@ -73,6 +73,11 @@ def join(cpus: int, address: str | None) -> None:
         raise InputError(f"{where}: {_about_tokens(error)}") from None
     except (OSError, RayError, RuntimeError, ValueError) as error:
         raise InputError(f"{where}: {error}") from None
+    except Exception as error:
+        # That and nothing narrower is what Ray raises where its processes are not up within half a minute.
+        if type(error) is not Exception:
+            raise
+        raise InputError(f"{where}: {error}") from None
     except SystemExit as left:
         if left.code != signal.SIGTERM:
             raise

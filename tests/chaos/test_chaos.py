@@ -77,6 +77,8 @@ def test_what_would_be_wrong_is_seen(tmp_path: Path) -> None:
     assert "recorded and 0.0 reserved" in told(replace(calm, tokens=more))
     twice = [{**entry, "n": 0, "fault": None, "status": None} for entry in calm.log]
     assert "paid replies are in no attempt" in told(replace(calm, log=calm.log + twice))
+    later = replace(calm, begun=[*calm.begun, (0.0, len(calm.readings) - 1)])
+    assert "judged before start 2 are asked after it" in told(later)
 
     (calm.out / "note").write_text(f"Bearer {CANARY}")
     assert "holds the key" in told(calm)

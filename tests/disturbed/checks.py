@@ -6,6 +6,7 @@ Rows are read with DuckDB and sqlite3, requests from the endpoint's own log. Eac
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,10 +15,9 @@ from typing import Any
 
 import duckdb
 
-from .inputs import CANARY, IN_FLIGHT, PRICE
+from .inputs import CANARY, PRICE
 from .job import Course
 from .ledger import query
-from .plan import SINGLE
 
 Truth = Mapping[str, tuple[Any, ...]]
 """Key → state, verdict and scores as an undisturbed run has them."""
@@ -25,6 +25,7 @@ Truth = Mapping[str, tuple[Any, ...]]
 FREE = ("server_errors", "resets", "throttled", "hanging", "replay")
 """Faults whose requests bring no reply that is charged for."""
 CENT = 1e-9
+_ASKED = re.compile(r"Answer ([0-9]+) of ([a-z]+):")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +39,13 @@ class Bought:
     """Replies that were charged for and are in no attempt."""
     in_flight: int
     """Requests that were open at the endpoint when something died that took them along, over all of these."""
-    could_be: int
-    """As many as the limits allow to be in flight, over the same."""
+    reserved: int
+    """Requests that the ledger says may have been made besides its attempts: those that were sent by whoever died and
+    not acknowledged, and what more was reserved ahead."""
     charged_usd: float
     recorded_usd: float
     reserved_usd: float
     """What more the ledger says may have been spent: reserved durably, and never settled."""
-    reserved: int
-    """Requests of it."""
 
 
 def rows(out: Path) -> dict[str, tuple[Any, ...]]:
@@ -66,18 +66,16 @@ def bought(course: Course, prompts: Mapping[str, int]) -> Bought:
     [(reserved, nano_usd)] = query(
         course.out, "SELECT coalesce(sum(requests), 0), coalesce(sum(nano_usd), 0) FROM reserved"
     )
-    accounts = 2 if course.ordeal.job == SINGLE else 1
     at = [done.at for done in course.losses]
     return Bought(
         requests=len(log),
         again=sum(max(0, sound[prompt] - usual) for prompt, usual in prompts.items()),
         unrecorded=charged - answered,
         in_flight=sum(entry["time"] <= moment <= entry["time"] + entry["seconds"] for moment in at for entry in log),
-        could_be=len(at) * accounts * IN_FLIGHT,
+        reserved=reserved,
         charged_usd=(course.tokens["prompt"] * PRICE["input"] + course.tokens["completion"] * PRICE["output"]) / 1e6,
         recorded_usd=recorded,
         reserved_usd=nano_usd / 1e9,
-        reserved=reserved,
     )
 
 
@@ -85,7 +83,7 @@ def complaints(course: Course, truth: Truth, cost: Bought) -> list[str]:
     """Everything that is not as it must be."""
     if course.problems:
         return course.problems
-    found = [*_one_end_each(course), *_kept(course), *_as_reported(course), *_secret(course)]
+    found = [*_one_end_each(course), *_kept(course), *_not_asked(course), *_as_reported(course), *_secret(course)]
     published = rows(course.out)
     if published != truth:
         differing = [key for key in truth.keys() | published.keys() if truth.get(key) != published.get(key)]
@@ -98,8 +96,6 @@ def complaints(course: Course, truth: Truth, cost: Bought) -> list[str]:
         found.append(f"the endpoint has charged {cost.charged_usd} USD, more than {more}")
     if cost.unrecorded > cost.reserved:
         found.append(f"{cost.unrecorded} paid replies are in no attempt; {cost.reserved} requests are reserved")
-    if cost.unrecorded > cost.could_be:
-        found.append(f"{cost.unrecorded} paid replies are in no attempt; {cost.could_be} could have been in flight")
     return found
 
 
@@ -128,6 +124,25 @@ def _kept(course: Course) -> Iterator[str]:
     for sender, seq in course.acknowledged.items():
         if stored.get(sender, 0) < seq:
             yield f"{sender}: batch {seq} was acknowledged, {stored.get(sender, 0)} is the last that is stored"
+
+
+def _not_asked(course: Course) -> Iterator[str]:
+    """No start asks for what was in the ledger before it."""
+    names = _rows(f"SELECT key, item_id, judge, model_id FROM '{course.out}/results/*.parquet'")
+    trials = {bytes.fromhex(key): trial for key, *trial in names}
+    asked = [(entry["time"], trial) for entry in course.log for trial in _trials(entry)]
+    for number, (begun, reading) in enumerate(course.begun, 1):
+        judged = {tuple(trials[key]) for key in course.readings[reading].judged} if reading >= 0 else set()
+        if again := {trial for time, trial in asked if time > begun and trial in judged}:
+            yield f"{len(again)} trials that were judged before start {number} are asked after it: {sorted(again)[:3]}"
+
+
+def _trials(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Item, judge and model of each trial that a request asks about."""
+    messages = json.loads(entry["body"])["messages"]
+    judge = "answer-correctness" if messages[0]["role"] == "system" else "yes-no"
+    for number, system in _ASKED.findall(messages[-1]["content"]):
+        yield f"q{number}-{system}", judge, entry["model"]
 
 
 def _as_reported(course: Course) -> Iterator[str]:

@@ -50,6 +50,8 @@ LOOK_S = 0.04
 LEAVE_AFTER_S = 0.05
 GONE_S = 60.0
 """How long the processes of a session that died may outlive it."""
+TOO_BUSY = "timed out during startup"
+"""What Ray says on a machine that is too busy to start it within half a minute."""
 ACTORS = {WORKER: "ray::_WorkerActor", AGGREGATOR: "ray::Aggregator"}
 
 _ACKNOWLEDGED = re.compile(r"(\S+) debug acknowledged sender=(\S+) seq=(\d+)")
@@ -75,6 +77,8 @@ class Course:
     seconds: float = 0.0
     readings: list[Seen] = field(default_factory=list)
     """Of the ledger, in order: before and after each disturbance, and at the end."""
+    begun: list[tuple[float, int]] = field(default_factory=list)
+    """When the command was started, on the monotonic clock, and the number of the last reading before it."""
     acknowledged: dict[str, int] = field(default_factory=dict)
     """Sender → the last batch that it was told is committed."""
     report: str = ""
@@ -158,6 +162,7 @@ class Job:
         course.starts += 1
         self._excused = {0}
         begun = time.monotonic()
+        course.begun.append((begun, len(course.readings) - 1))
         with self._driver() as process:
             while process.poll() is None:
                 if time.monotonic() > end:
@@ -175,6 +180,8 @@ class Job:
         self._note_failpoint()
         course.readings.append(seen(course.out))
         words = (self._folder / f"stderr.{course.starts}").read_text(errors="replace")
+        if process.returncode == 2 and TOO_BUSY in words:
+            return True
         if process.returncode not in self._excused:
             course.problems.append(f"start {course.starts} ended with status {process.returncode}: {words[-2000:]}")
             return False

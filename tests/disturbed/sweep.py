@@ -162,7 +162,7 @@ def table(results: Iterable[dict[str, Any]]) -> Iterator[str]:
             add.update({name: value for name, value in result.items() if isinstance(value, int | float)})
         yield f"{add['trials']:,} trials, {add['requests']:,} requests, {sum(kinds.values())} disturbances"
         yield f"asked again after a sound reply: {add['again']:,}; paid and in no attempt: {add['unrecorded']:,}"
-        yield f"open at the endpoint at the kills: {add['in_flight']:,}; the limits allow {add['could_be']:,}"
+        yield f"open at the endpoint at the kills: {add['in_flight']:,}; reserved and not settled: {add['reserved']:,}"
         most = add["recorded_usd"] + add["reserved_usd"]
         yield (
             f"recorded {add['recorded_usd']:.6f} USD ≤ charged by the endpoint {add['charged_usd']:.6f} USD ≤ "
