@@ -10,10 +10,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
+STARTS = 4
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -91,16 +95,25 @@ def _serve() -> None:
         sys.stdout.flush()
 
     size: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 100 * 2**20}
-    cluster = ray.cluster_utils.Cluster(initialize_head=True, head_node_args={**size, "include_dashboard": False})
-    node = cluster.add_node(**size)
+    head = {**size, "include_dashboard": False}
+    cluster = _patiently(lambda: ray.cluster_utils.Cluster(initialize_head=True, head_node_args=head))
+    node = _patiently(lambda: cluster.add_node(**size))
     tell(cluster.address)
     for line in sys.stdin:
         if line.strip() == "lose":
             cluster.remove_node(node, allow_graceful=False)
         else:
-            node = cluster.add_node(**size)
+            node = _patiently(lambda: cluster.add_node(**size))
         tell(line.strip())
     cluster.shutdown()  # type: ignore[no-untyped-call]
+
+
+def _patiently(start: Callable[[], T]) -> T:
+    """Once more where Ray's own patience of half a minute was too short for a busy machine."""
+    for _ in range(STARTS - 1):
+        with suppress(Exception):
+            return start()
+    return start()
 
 
 if __name__ == "__main__":
