@@ -216,7 +216,8 @@ def run(
         order), judges, models and sampling, so that the same call finds its run; `runs/NAME` for files. NAME: `name`,
         else the judge's (the file's). Items in memory are written there too, readable by you alone.
     limit, sample: judge only the first so many items; or a sample of so many, drawn from all groups by `seed`.
-    local: judge in this process. False: on Ray started here; or on the Ray cluster at `address`.
+    local: judge in this process; a judge's own code that ends its process, or never returns, takes it along. False: on
+        Ray started here, or on the Ray cluster at `address`, where such a trial is recorded as poisoned.
     progress: tell on stderr how far it is. stdout is never written to.
     settings: further keys of a config: repeats, seed, budget, retry, max_unscored, …
 

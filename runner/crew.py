@@ -17,6 +17,7 @@ from .budget import Budget
 from .config import RunConfig
 from .dispatch import Dispatch, Work
 from .errors import ActionNeeded, ConfigError, JuryboxError, StoppedEarly, WorkerDied
+from .heartbeat import BEAT_S, Silence
 from .losses import Losses
 from .outlook import Outlook
 from .plan import Pair
@@ -27,6 +28,8 @@ TICK_S = 1.0
 STOPPING_TICK_S = 0.5
 PREFLIGHT_S = 30.0
 """How long the first workers wait for the others to start before they judge."""
+ROOM_S = 60.0
+"""After so long it is said that a worker waits for room on the cluster; it may do so as long as the run goes on."""
 
 log = structlog.get_logger()
 Reported = Callable[[Task, TaskReport], Awaitable[None]]
@@ -126,6 +129,9 @@ class Crew:
         task = asyncio.current_task()
         assert task is not None
         self._starting.add(task)
+        no_room = asyncio.get_running_loop().call_later(
+            ROOM_S, lambda: log.warning("waiting_for_room", why=f"no worker could be started for {ROOM_S:g} s")
+        )
         try:
             worker = await self._pool.add_worker()
         except ConfigError as error:
@@ -134,6 +140,7 @@ class Crew:
             raise
         finally:
             self._starting.discard(task)
+            no_room.cancel()
         log.info("worker_started", worker=worker.name)
         self._ready += 1
         if self._ready >= self._pool.size:
@@ -250,15 +257,14 @@ class Crew:
         """The worker's answer. One that gives none for `retry.hang` is stuck for good, and is killed."""
         loop = asyncio.get_running_loop()
         answer = asyncio.ensure_future(worker.tick(tick))
-        silent_s = 0.0
+        silence = Silence(self._config.retry.hang_s)
         try:
-            while silent_s < self._config.retry.hang_s:
-                asked_at = loop.time()
-                done, _ = await asyncio.wait({answer}, timeout=TICK_S)
+            while not silence.is_death:
+                begun = loop.time()
+                done, _ = await asyncio.wait({answer}, timeout=BEAT_S)
                 if done:
                     return answer.result()
-                # While this process was held up itself, it did not listen.
-                silent_s += min(loop.time() - asked_at, 2 * TICK_S)
+                silence.went_on(loop.time() - begun)
         finally:
             answer.cancel()
         await worker.close()

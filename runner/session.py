@@ -288,7 +288,7 @@ def _inputs(staged: Staged) -> dict[str, Any]:
 
 
 def local_pool(session: Session) -> Pool:
-    """Judge in this process, without Ray."""
+    """Judge in this process, without Ray: nothing shields it from a judge's own code."""
     from .pool import LocalPool
 
     return LocalPool(session.config, session.judges, session.run.ledger)

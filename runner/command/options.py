@@ -39,6 +39,13 @@ SetOption = Annotated[
 OutOption = Annotated[
     Path | None, typer.Option(help="The run's directory; by default the config's `out`, or runs/NAME.")
 ]
+LocalOption = Annotated[
+    bool,
+    typer.Option(
+        "--local",
+        help="Judge in this process, without Ray: a judge's own code that ends it, or never returns, ends the run.",
+    ),
+]
 LimitOption = Annotated[int | None, typer.Option(min=1, help="Judge only the first N items.")]
 SampleOption = Annotated[
     int | None,

@@ -10,7 +10,7 @@ import typer
 
 from ..errors import InputError, JuryboxError
 from .judging import confirm, finished, judged, published, summary
-from .options import JsonOption, RunArgument, check_place, same_command, say
+from .options import JsonOption, LocalOption, RunArgument, check_place, same_command, say
 
 RETRIED = ("malformed", "failed", "refused", "poisoned")
 
@@ -63,7 +63,7 @@ def retry(
     model: Annotated[str | None, typer.Option(help="Only of this model.")] = None,
     config: ConfigOption = None,
     address: Annotated[str | None, typer.Option(help="Judge on the Ray cluster at this address.")] = None,
-    local: Annotated[bool, typer.Option("--local", help="Judge in this process, without Ray.")] = False,
+    local: LocalOption = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before spending.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
     as_json: JsonOption = False,

@@ -175,6 +175,8 @@ def test_a_node_is_lost_and_another_joins(cluster: Nodes, tmp_path: Path) -> Non
         done = finish(process)
         assert done.status == 0, done.stderr
         requests = stats(url)["requests"]
+    # The work that it held is none the worse for it.
+    assert done.stderr.count(" worker_died ") == done.stderr.count(" cause=node ") == 1
     work.assert_each_trial_judged_once(len(rows))
     assert len(rows) < requests <= len(rows) + in_flight
     assert work.results()["worker"].n_unique() == 3

@@ -36,6 +36,7 @@ LAYERS = (
         "runner.difference",
         "runner.dispatch",
         "runner.funds",
+        "runner.heartbeat",
         "runner.ladder",
         "runner.pace",
         "runner.policy",

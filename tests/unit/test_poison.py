@@ -1,0 +1,167 @@
+"""Deaths in a whole run: trials of every kind that kill their workers are recorded as poisoned, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mortal_pool import MortalPool
+from runs import Workspace, items, log_of, model, stats, trial_of
+
+from runner.config import load_config
+from runner.errors import StoppedEarly
+from runner.session import Session
+from runner.simulate import Simulation, running
+
+JUDGE = """
+from pathlib import Path
+
+from judges import Judge, Malformed, Reason, load_judge, parse_judge
+from mortal_pool import Death
+
+DEADLY = Path("DEADLY_FILE")
+
+
+class Deadly(Judge):
+    answered = set()
+
+    def outcomes(self, reading, items):
+        deadly = DEADLY.read_text().split()
+        for item in items:
+            if "again:" + item.id in deadly:
+                if item.id in self.answered:
+                    raise Death
+                self.answered.add(item.id)
+                return [Malformed(Reason.NO_VERDICT)]
+            if item.id in deadly or "all" in deadly:
+                raise Death
+        return super().outcomes(reading, items)
+
+    def render(self, item, template, **options):
+        if "render:" + item.id in DEADLY.read_text().split():
+            raise Death
+        return super().render(item, template, **options)
+
+
+judge = parse_judge(load_judge("BASE", Path()).source.replace("name: BASE", "name: deadly"), "deadly", Deadly)
+"""
+
+
+class Deadly(Workspace):
+    """A workspace whose judge kills the worker that judges certain items."""
+
+    def __init__(self, folder: Path, *deadly: str, base: str = "yes-no") -> None:
+        super().__init__(folder)
+        self.deadly = folder / "deadly"
+        self.deadly.write_text(" ".join(deadly))
+        (folder / "mine.py").write_text(JUDGE.replace("DEADLY_FILE", str(self.deadly)).replace("BASE", base))
+
+    def judge(self, workers: int, retry: str | None = None, planned: Callable[[], object] = lambda: None) -> int:
+        """Carry out the run here; how many workers that took. `planned` is called before the first of them starts."""
+        config = load_config(self.config)
+        with Session(config, self.folder, self.out) as session:
+            plan = session.prepare()
+            if retry:
+                plan = session.retry([retry], None, None, begin=True)
+            planned()
+            pool: list[MortalPool] = []
+
+            def made() -> MortalPool:
+                pool.append(MortalPool(session, workers))
+                return pool[0]
+
+            try:
+                session.judge(plan, make_pool=made)
+            finally:
+                session.finish()
+        return pool[0].started
+
+    def poisoned(self) -> dict[str, Mapping[str, Any]]:
+        frame = self.results()
+        return {row["item_id"]: row for row in frame.filter(frame["state"] == "poisoned").iter_rows(named=True)}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_trials_that_kill_their_workers_are_poisoned_and_the_others_scored(tmp_path: Path, workers: int) -> None:
+    rows = items(range(30))
+    deadly = {"q3-atlas", "q3-brook", "q27-brook"}
+    work = Deadly(tmp_path, *deadly)
+    work.write_items(rows)
+    in_flight = 12
+    with running(Simulation(latency_ms=5, log=tmp_path / "log")) as url:
+        work.write_config(model(url, limits={"in_flight": in_flight}), judges=["./mine.py:judge"])
+        started = work.judge(workers)
+        assert len(rows) < stats(url)["requests"] <= len(rows) + started * in_flight
+        work.assert_each_trial_judged_once(len(rows))
+        assert set(work.results()["state"]) == {"scored", "poisoned"}
+        found = work.poisoned()
+        assert set(found) == deadly
+        assert {(row["reason"], tuple(row["notes"]), row["attempts"]) for row in found.values()} == {
+            ("crash", ("died:it is said to have died",), 0)
+        }
+
+        # Judged again while they kill still: the same; and when they do no more, they are scored under their old keys.
+        work.judge(workers, retry="poisoned")
+        assert set(work.poisoned()) == deadly
+        work.deadly.write_text("")
+        work.judge(workers, retry="poisoned")
+    work.assert_each_trial_judged_once(len(rows))
+    keys = dict(work.results().select("item_id", "key").iter_rows())
+    assert work.poisoned() == {}
+    assert {name: keys[name] for name in deadly} == {name: row["key"] for name, row in found.items()}
+
+
+def test_a_poison_that_shows_only_when_a_trial_is_judged_again(tmp_path: Path) -> None:
+    rows = items(range(20))
+    again = {"q3-atlas", "q17-brook"}
+    work = Deadly(tmp_path, *(f"again:{name}" for name in again))
+    work.write_items(rows)
+    with running(Simulation(latency_ms=5, malformed=0.2)) as url:
+        work.write_config(model(url, limits={"in_flight": 8}), judges=["./mine.py:judge"], retry={"rejudge": 4})
+        work.judge(2)
+    work.assert_each_trial_judged_once(len(rows))
+    found = work.poisoned()
+    assert set(found) == again
+    # Its first reply was paid for, and counts.
+    assert {(row["attempts"], row["stage"]) for row in found.values()} == {(1, "rejudge:1")}
+    assert all(row["input_tokens"] for row in found.values())
+
+
+def test_a_member_of_a_batch_is_found_and_its_neighbours_are_judged(tmp_path: Path) -> None:
+    rows = items(range(40), systems=["atlas"])
+    work = Deadly(tmp_path, "q11-atlas", base="answer-correctness")
+    work.write_items(rows)
+    with running(Simulation(latency_ms=5)) as url:
+        work.write_config(model(url), judges=[{"use": "./mine.py:judge", "batch": 8}])
+        work.judge(2)
+    work.assert_each_trial_judged_once(len(rows))
+    assert set(work.poisoned()) == {"q11-atlas"}
+    scored = work.results().filter(state="scored")
+    assert scored.height == len(rows) - 1
+    assert scored["batch_size"].max() == 8
+
+
+def test_a_trial_that_kills_when_it_is_rendered_is_poisoned_without_a_call(tmp_path: Path) -> None:
+    rows = items(range(10))
+    work = Deadly(tmp_path)
+    work.write_items(rows)
+    with running(Simulation(log=tmp_path / "log")) as url:
+        work.write_config(model(url), judges=["./mine.py:judge"])
+        # The estimate renders some items too, before any worker does.
+        work.judge(2, planned=lambda: work.deadly.write_text("render:q4-atlas"))
+        stats(url)
+    work.assert_each_trial_judged_once(len(rows))
+    assert set(work.poisoned()) == {"q4-atlas"}
+    assert "q4-atlas" not in {trial_of(entry["body"]) for entry in log_of(tmp_path / "log")}
+
+
+def test_a_judge_that_nobody_survives_ends_the_run(tmp_path: Path) -> None:
+    work = Deadly(tmp_path, "all")
+    work.write_items(items(range(50)))
+    with running(Simulation(latency_ms=5)) as url:
+        work.write_config(model(url), judges=["./mine.py:judge"])
+        with pytest.raises(StoppedEarly, match="8 trials one after another killed the workers"):
+            work.judge(2)
+    assert work.query("SELECT count(*) FROM judgments WHERE state <> 'poisoned'") == [(0,)]
