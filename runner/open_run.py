@@ -14,8 +14,11 @@ from .config import RunConfig
 from .ledger import Ledger
 from .protocol import Tally
 from .report import Report, build
+from .report.unsettled import amounts
+from .report.unsettled import words as unsettled
 from .rundir import RunDirectory
 from .stage import Staged, load_staged
+from .usage import Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,8 @@ class Status:
     waiting: int
     revision: int
     cost_usd: float
+    unsettled: Bound
+    """What may have been billed besides."""
     tallies: dict[tuple[str, str], Tally]
 
     @property
@@ -75,6 +80,7 @@ class Status:
             *("revision", "cost_usd"),
         )
         head = {name: getattr(self, name) for name in names}
+        head["unsettled"] = amounts(self.unsettled)
         return {**head, "complete": self.complete, "judge_models": pairs}
 
     def text(self) -> str:
@@ -84,6 +90,8 @@ class Status:
         lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged, ${self.cost_usd:,.4f} spent"]
         if self.revision > 1:
             lines[0] += f", revision {self.revision}"
+        if self.unsettled:
+            lines.append(f"  {unsettled(self.unsettled)}")
         if self.controls:
             judged = f"{self.controls_done:,} of {self.controls:,} trials of control items judged"
             lines.append(f"  and {judged}; they are counted in the lines that follow")
@@ -116,6 +124,7 @@ def status_of(directory: Path) -> Status:
             again=sum(ledger.revisions.waiting_again().values()) + ledger.revisions.renewed(),
             waiting=sum(tally.waiting + tally.parked for tally in tallies.values()),
             cost_usd=sum(spend.usage.cost_usd for spend in ledger.spend().values()),
+            unsettled=ledger.reserved(),
             tallies=tallies,
             revision=ledger.revisions.present(),
         )

@@ -97,6 +97,7 @@ def build(
         ),
         costs=tuple(_costs(config, counts, sorted(ledger.tallies().items(), key=lambda entry: place(*entry[0])))),
         earlier=ledger.earlier(),
+        unsettled=ledger.reserved(),
         susceptibility=tuple(sorted(swayed, key=lambda each: place(each.judge, each.model))),
         over_limit=tuple(OverLimit(*entry) for entry in over),
     )

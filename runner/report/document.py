@@ -14,6 +14,7 @@ from runner.rates import Metric, Rate
 from runner.susceptibility import Part, Susceptibility
 
 from .record import SCHEMA_VERSION, Cost, Report
+from .unsettled import amounts
 
 
 def to_json(report: Report) -> dict[str, Any]:
@@ -33,6 +34,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "unscored": report.unscored,
         "cost_usd": report.cost_usd,
         "requests": report.requests,
+        "unsettled": amounts(report.unsettled),
         "notices": report.notices,
         "config": {
             "repeats": report.repeats,

@@ -13,11 +13,13 @@ from runner.protocol import Usage
 from runner.sample import Drawn
 from runner.serving import Served
 from runner.susceptibility import Susceptibility
+from runner.usage import Bound
 
 from .company import moved
 from .injection import notices as sway_notices
 from .reading import Reading
 from .serving_table import changed
+from .unsettled import words as unsettled
 
 SCHEMA_VERSION = 1
 """Of the JSON document; changes when a key changes its meaning or goes."""
@@ -134,6 +136,8 @@ class Report:
     costs: tuple[Cost, ...]
     earlier: Spend
     """What was spent on judges and models that the plan no longer holds."""
+    unsettled: Bound
+    """What may have been billed besides: requests that came to no end that is known."""
     susceptibility: tuple[Susceptibility, ...]
     """What judges made of control items, and of items whose text may be meant to steer them."""
     over_limit: tuple[OverLimit, ...]
@@ -273,6 +277,8 @@ class Report:
                 f"{self.earlier.requests:,} requests were made for judges or models that the plan no longer holds; "
                 "the cost includes them."
             )
+        if self.unsettled:
+            said.append(unsettled(self.unsettled))
         if self.several:
             counts = ", ".join(f"{system} {questions:,}" for system, questions in sorted(self.several.items()))
             said.append(f"Questions with several answers: {counts}; {self._taken('answers')}.")

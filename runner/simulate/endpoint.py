@@ -48,6 +48,8 @@ class Answer:
     """Of the model, when the request arrived."""
     gate: Gate | None = None
     """Let in by this gate, which the request must leave when it ends."""
+    billed: tuple[int, int] = (0, 0)
+    """Tokens of the prompt and of the reply that are charged, whether the reply arrives or not."""
 
 
 class Endpoint:
@@ -192,7 +194,10 @@ class Endpoint:
                     answer.delay_s, answer.fault = delay, fault.kind
                     return answer
                 case "resets":
-                    return Answer(None, delay_s=delay, fault=fault.kind)
+                    # The work is done, and the reply lost: a provider charges for it.
+                    answer = Answer(None, delay_s=delay, fault=fault.kind)
+                    answer.billed = self._charged(prompt, _tokens(reply))
+                    return answer
                 case "hanging":
                     return Answer(None, fault=fault.kind)
                 case "throttled":
@@ -223,8 +228,6 @@ class Endpoint:
             message["reasoning_content"] = "Let us see. " * (thinks // 3)
             spoken += thinks
         self._answered += 1
-        self.prompt_tokens += prompt.tokens
-        self.completion_tokens += spoken
         body = orjson.dumps(
             {
                 "id": f"chatcmpl-simulated-{number}",
@@ -242,7 +245,13 @@ class Endpoint:
                 },
             }
         )
-        return Answer(200, body, delay_s=delay, fault=fault.kind if fault else None)
+        billed = self._charged(prompt, spoken)
+        return Answer(200, body, delay_s=delay, fault=fault.kind if fault else None, billed=billed)
+
+    def _charged(self, prompt: Prompt, spoken: int) -> tuple[int, int]:
+        self.prompt_tokens += prompt.tokens
+        self.completion_tokens += spoken
+        return prompt.tokens, spoken
 
     def _latency(self, model: str) -> float:
         median = self.simulation.of_model(model, "latency_ms")

@@ -1,11 +1,13 @@
 """What the endpoint remembers of the requests: counts for `GET /stats`, and the request log.
 
 A test reads the log to prove what was sent and when, so a line holds the body exactly as it came. It never holds
-headers: there the keys are. Hides the file and its buffering.
+headers: there the keys are. Hides the file, and how its lines are there for a reader at once although no line is
+written by itself: all requests that end in one turn of the event loop are.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ class Record:
             self._file = path.open("wb", buffering=BUFFER) if path is not None else None
         except OSError as error:
             raise InputError(f"simulate: cannot write the request log {path}: {error.strerror}") from None
+        self._is_due = False
         self.requests = 0
         self.open = 0
         self.statuses: Counter[str] = Counter()
@@ -50,9 +53,13 @@ class Record:
         fault: str | None,
         limit: str | None,
         in_flight: int,
+        billed: tuple[int, int],
         body: bytes | bytearray,
     ) -> None:
-        """Count how a request ended, and log it. `status` is None where no reply was given."""
+        """Count how a request ended, and log it. `status` is None where no reply was given.
+
+        `billed`: the tokens that it is charged for, of the prompt and of the reply.
+        """
         self.open -= 1
         self.statuses[str(status) if status is not None else "none"] += 1
         if fault is not None:
@@ -71,13 +78,19 @@ class Record:
             "fault": fault,
             "limit": limit,
             "in_flight": in_flight,
+            "prompt_tokens": billed[0],
+            "completion_tokens": billed[1],
         }
         if self._bodies:
             line["body"] = bytes(body).decode("utf-8", errors="replace")
         self._file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
-        """Put every line where a reader of the log finds it."""
+        """Put every line where a reader of the log finds it, even if this process is killed."""
+        self._is_due = False
         if self._file is not None:
             self._file.flush()
 

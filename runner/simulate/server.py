@@ -130,6 +130,7 @@ class Application:
                 fault=answer.fault,
                 limit=answer.limit,
                 in_flight=answer.in_flight,
+                billed=answer.billed,
                 body=body,
             )
 
