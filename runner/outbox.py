@@ -87,9 +87,9 @@ class Outbox:
 
     async def drain(self) -> None:
         """Return once everything noted so far is acknowledged, and what was reserved for nothing is given back."""
-        if self._reserve.is_surplus and not self._queue:
-            self._queue.append(_Record())
-        while self._queue:
+        while self._queue or self._reserve.is_surplus:
+            if not self._queue:
+                self._queue.append(_Record())
             await self._flush(self._queue[-1])
 
     def spending(self) -> AbstractContextManager[None]:

@@ -21,8 +21,8 @@ Portions = tuple[tuple[str, Bound], ...]
 ROUND_TRIPS = 3
 """A portion lasts for so many: until the next is asked for, until that is there, and one to spare."""
 FIRST_ROUND_TRIP_S = 0.03
-AHEAD = 64
-"""No more requests than these, or than are in flight, are reserved ahead."""
+AHEAD = 128
+"""No more requests than these, or than are in flight or ready to be, are reserved ahead."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _Pool:
         new = (self.taken.requests / elapsed_s, self.taken.tokens / elapsed_s, self.taken.nano_usd / elapsed_s)
         self.per_s = tuple((old + now) / 2 for old, now in zip(self.per_s, new, strict=True))  # type: ignore[assignment]
         self.taken = NOTHING
-        most = max(AHEAD, self.open)
+        most = max(AHEAD, self.open + self.waiting.requests)
         share = seconds if self.per_s[0] * seconds <= most else most / self.per_s[0]
         return Bound(*(math.ceil(speed * share) for speed in self.per_s))
 
