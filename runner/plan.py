@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from judges import Constraint, Judge, Sampling, constraint_of
@@ -56,6 +56,8 @@ class Pair:
     """Items in a request; None: the judge takes one at a time."""
     mode: str = "off"
     """How it is enforced in this run, as its first probe has shown: what the column `structured` of results holds."""
+    _of_all: dict[int, bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Repeat → what stands in the keys of all its trials."""
 
     @property
     def json_hint(self) -> bool:
@@ -84,11 +86,15 @@ class Pair:
         `messages` are the trial's own, without a json_hint; of a batched judge those of a batch of one: the size of
         the batches is a part of the key, neighbours and places in the batch are not.
         """
+        of_all = self._of_all.get(repeat)
+        if of_all is None:
+            of_all = self._of_all[repeat] = self._parts_of_all(repeat)
+        text = json.dumps([dict(message) for message in messages], sort_keys=True, ensure_ascii=False)
+        own = b"".join(map(_prefixed, (system, item_id, self.judge.name, text)))
+        return hashlib.blake2b(own + of_all, digest_size=16).digest()
+
+    def _parts_of_all(self, repeat: int) -> bytes:
         parts = (
-            system,
-            item_id,
-            self.judge.name,
-            json.dumps([dict(message) for message in messages], sort_keys=True, ensure_ascii=False),
             self.judge.reading_spec,
             self.model.model,
             self.model.revision or "",
@@ -96,12 +102,7 @@ class Pair:
             str(repeat),
             *([] if self.batch is None else [str(self.batch)]),
         )
-        digest = hashlib.blake2b(digest_size=16)
-        for part in parts:
-            data = part.encode()
-            digest.update(len(data).to_bytes(8, "big"))
-            digest.update(data)
-        return digest.digest()
+        return b"".join(map(_prefixed, parts))
 
     def body(self, messages: Messages, count: int = 1, sampling: Mapping[str, object] | None = None) -> dict[str, Any]:
         """The request body for an OpenAI-compatible chat completion about `count` items.
@@ -124,6 +125,12 @@ class Pair:
             **replace(self, mode="off").body(structured.canary(way), sampling={"max_tokens": tokens}),
             **structured.demand(way, self.constraint, self.judge.name),
         }
+
+
+def _prefixed(part: str) -> bytes:
+    """A part of a key with its length before it."""
+    data = part.encode()
+    return len(data).to_bytes(8, "big") + data
 
 
 def pairs(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], Pair]:

@@ -150,3 +150,11 @@ def test_what_is_judged_already_is_counted_by_shard(keys: set[bytes], data: st.D
     found = judged_by_shard(sorted(judged, reverse=True), iter(trials))
     expected = Counter(at % 3 for at, key in enumerate(wanted) if key in judged)
     assert {shard: n for shard, n in found.items() if n} == expected
+
+
+def test_keys_stay_what_they_are() -> None:
+    """With other keys every run that is there would be bought anew; a judge whose prompt changes has others."""
+    plain = config([model(revision="r", sampling={"max_tokens": 9})])
+    assert key(plain, repeat=2).hex() == "23497ec3c3c63db02c366d09bdbebcf7"
+    batched = config([model()], [{"use": "answer-correctness", "batch": 4}])
+    assert key(batched).hex() == "9b54cb9d3555f5913c1737da8d111f50"
