@@ -48,6 +48,11 @@ def test_too_little_room_is_told_with_the_directory_and_the_way_on(tmp_path: Pat
 def test_errors_that_mean_no_room(tmp_path: Path, number: int) -> None:
     with pytest.raises(DiskFull, match="nothing more can be written"), disk.writing(tmp_path):
         raise OSError(number, "no room")
+    with pytest.raises(DiskFull), disk.writing(tmp_path):
+        try:
+            raise OSError(number, "no room")
+        finally:
+            raise ValueError("a file that was closed already")
     with pytest.raises(PermissionError), disk.writing(tmp_path):
         raise PermissionError(errno.EACCES, "not yours")
 

@@ -57,5 +57,7 @@ print("went on")
     ids=["where Python raises nothing", "twice", "at the end"],
 )
 def test_a_signal_is_heard(code: str, status: int, said: str) -> None:
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
     assert (done.returncode, done.stdout, done.stderr) == (status, said, "")
