@@ -12,6 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, TextIO, cast
 
 import structlog
@@ -97,10 +98,14 @@ class _Stderr:
     """The stderr of the moment of writing: live bars put their own in its place while they are shown."""
 
     def write(self, text: str) -> int:
-        return sys.stderr.write(text)
+        # No line of a log is worth the end of a run: it may go to a file on a full disk.
+        with suppress(OSError):
+            sys.stderr.write(text)
+        return len(text)
 
     def flush(self) -> None:
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stderr.flush()
 
 
 def _redact_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

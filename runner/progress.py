@@ -239,8 +239,12 @@ class Progress:
 
     def _print(self, row: Row) -> None:
         self._printed[row.judge, row.model] = (self._clock(), row)
-        self._stream.write(line(row) + "\n")
-        self._stream.flush()
+        try:
+            self._stream.write(line(row) + "\n")
+            self._stream.flush()
+        except OSError:
+            # A file on a full disk, or a reader that has gone: nobody is told, and the run goes on.
+            self._quiet = True
 
 
 def percent(share: float, digits: int = 0) -> str:

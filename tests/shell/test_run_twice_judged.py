@@ -41,6 +41,12 @@ class Doubted:
     async def tick(self, tick: Tick) -> News:
         return await self._worker.tick(tick)
 
+    async def keys(self, task: Task) -> list[bytes]:
+        return await self._worker.keys(task)
+
+    async def close(self) -> None:
+        """The order to end does not reach it either: the pool ends it with the others."""
+
 
 class DoubtingPool(LocalPool):
     """Takes its first worker for dead too early."""

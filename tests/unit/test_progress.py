@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 
 from runner.progress import Pace, Progress, Row, dollars, duration, line, percent, rows, table
@@ -138,3 +139,18 @@ def test_an_accounts_429s_stand_in_the_rows_of_its_models() -> None:
     with Progress(accounts={"small": "openai"}, stream=stream, clock=Clock()) as progress:
         progress.update(snapshot(3), {"openai": 7, "other": 9})
     assert "429s 7" in stream.getvalue()
+
+
+def test_a_stderr_that_takes_nothing_more_ends_no_run() -> None:
+    class Full(io.StringIO):
+        writes = 0
+
+        def write(self, text: str) -> int:
+            self.writes += 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    stream = Full()
+    with Progress(stream=stream) as progress:
+        for done in (0, 50, 100):
+            progress.update(snapshot(done))
+    assert stream.writes == 1
