@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import os
 import shutil
 import stat
@@ -83,3 +85,20 @@ def test_an_environment_that_is_there_is_made_only_once(tmp_path: Path) -> None:
     assert len([call for call in calls if "-m venv" in call]) == 1
     assert len([call for call in calls if "--editable" in call]) == 2
     assert len([call for call in calls if "--group dev" in call]) == 1
+
+
+def test_a_changed_file_of_the_million_is_what_it_says() -> None:
+    spec = importlib.util.spec_from_file_location("million", ROOT / "scripts" / "million.py")
+    assert spec is not None
+    assert spec.loader is not None
+    million = importlib.util.module_from_spec(spec)
+    sys.modules["million"] = million
+    spec.loader.exec_module(million)
+    before = {row["id"]: row for row in million.rows(1000)}
+    after = list(million.changed_rows(1000, 30))
+    now = {row["id"]: row for row in after}
+    assert (len(before), len(after), len(now)) == (1000, 1030, 1030)
+    assert len(now.keys() - before.keys()) == 30
+    assert sum(now[name] != row for name, row in before.items()) == 30
+    kept = [int(row["id"]) for row in after if row["id"] in before]
+    assert sum(later == earlier + 1 for earlier, later in itertools.pairwise(kept)) < 50
