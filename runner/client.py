@@ -35,6 +35,8 @@ CONNECT_TIMEOUT_S = 15.0
 KEEPALIVE_S = 15.0
 REPLY_BYTES = 16 * 2**20
 """A longer reply is given up. A compressed one may have a 64th of it, for what it may unfold to."""
+ECHO_CHARS = 8
+"""A secret as long as this does not stand in a reply by chance."""
 NO_KEY = "no-key"
 """Sent where the config names no key, so that the package takes none from the environment on its own."""
 OPENAI_HOST = "api.openai.com"
@@ -68,6 +70,8 @@ class Client:
         secrets = [variable(name) for name in variables_in(model.extra.model_dump())]
         named = [value for name, value in (*extra.headers.items(), *extra.query.items()) if _SECRET.search(name)]
         self._secrets = tuple(sorted(filter(None, {key, *secrets, *named}), key=len, reverse=True))
+        # Not the short ones, which a reply may hold by chance.
+        self._echoes = [orjson.dumps(secret)[1:-1] for secret in self._secrets if len(secret) >= ECHO_CHARS]
         self._http = openai.DefaultAioHttpClient(
             limits=httpx2.Limits(
                 max_connections=model.limits.in_flight,
@@ -124,7 +128,7 @@ class Client:
         self._keep_as_built(response.request)
         latency_s = time.monotonic() - started
         if response.status_code == 200:
-            outcome = read(response.content, self._model.price, latency_s)
+            outcome = read(self._unechoed(response.content), self._model.price, latency_s)
         else:
             outcome = trouble(response.status_code, response.content or response.headers.get("location", "").encode())
         if isinstance(outcome, Trouble):
@@ -156,6 +160,13 @@ class Client:
     async def aclose(self) -> None:
         """Close the connections."""
         await self._sdk.close()
+
+    def _unechoed(self, content: bytes) -> bytes:
+        """The reply without what was sent in secret: some gateways repeat it, and replies are kept."""
+        for secret in self._echoes:
+            if secret in content:
+                content = content.replace(secret, b"[redacted]")
+        return content
 
     def _failure(self, why: Trouble, status: int | None = None, retry_s: float | None = None) -> EndpointError:
         return EndpointError(why.kind, tidy(why.message, self._secrets), status, retry_s)

@@ -287,7 +287,7 @@ async def test_a_routers_failure_inside_a_200() -> None:
         (413, {}, ErrorKind.BAD_REQUEST),
         (422, {}, ErrorKind.BAD_REQUEST),
         (401, {}, ErrorKind.AUTH),
-        (403, {}, ErrorKind.AUTH),
+        (403, {}, ErrorKind.FORBIDDEN),
         (400, {"code": "invalid_api_key"}, ErrorKind.AUTH),
         (402, {}, ErrorKind.QUOTA),
         (429, {"code": "insufficient_quota"}, ErrorKind.QUOTA),
@@ -528,6 +528,14 @@ async def test_a_key_in_the_providers_words_is_taken_out(caplog: pytest.LogCaptu
     assert KEY not in caplog.text
     async with asking(reply(401, words.encode()), extra={"headers": {"X-Team": "x"}}) as (client, _):
         assert KEY not in repr(client)
+
+
+async def test_a_key_that_a_reply_repeats_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = await completion(saying({"content": f"yes, Bearer {KEY}", "reasoning_content": KEY, "refusal": KEY}))
+    assert (said.text, said.reasoning, said.refusal) == ("yes, Bearer [redacted]", "[redacted]", "[redacted]")
+    # A short one may stand there by chance.
+    monkeypatch.setenv("CANARY_KEY", "yes")
+    assert (await completion(saying({"content": "yes"}))).text == "yes"
 
 
 async def test_what_variables_hold_is_sent_and_taken_out_of_the_providers_words(
