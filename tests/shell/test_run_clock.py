@@ -25,6 +25,7 @@ WALL_CLOCK = {
     "runner.completion": "Retry-After as a date, from an endpoint that does not tell its own time",
     "runner.inquiry": "sent_at",
     "runner.ledger": "retired_at",
+    "runner.poison": "judged_at",
     "runner.rebuilding": "retired_at, made_at",
     "runner.reformatting": "sent_at",
     "runner.rescoring": "judged_at",
