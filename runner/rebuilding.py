@@ -95,6 +95,8 @@ def rebuild(mirror: Mirror, run: RunDirectory, meaning: Mapping[str, Any]) -> Re
         rebuilding = _Rebuilding(db, mirror)
         rebuilding.attempts()
         edition, revision = rebuilding.judgments()
+        # One that was begun in the log alone has its folder too: what was lacking there has just been put empty.
+        edition = max(edition, claimed.edition)
         attempts, last = db.rows("SELECT count(*), coalesce(max(id), 0) FROM attempts")[0]
         ((judgments,),) = db.rows("SELECT count(*) FROM retired")
         state = Published(url, writer, edition=edition, revision=revision, segment=claimed.segment, attempts=last)

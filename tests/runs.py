@@ -22,6 +22,7 @@ from typing import Any
 
 import polars as pl
 import yaml
+from polars.testing import assert_frame_equal
 
 ROOT = Path(__file__).resolve().parent.parent
 DEADLINE_S = 180.0
@@ -53,6 +54,8 @@ class Workspace:
         self.items = folder / "items.jsonl"
         self.out = folder / "run"
         self.environment: dict[str, str] = {}
+        self.path: list[Path] = []
+        """Where Python looks for modules first."""
         self._without_ray = folder / "without-ray"
         shadow = self._without_ray / "ray" / "__init__.py"
         shadow.parent.mkdir(parents=True)
@@ -73,7 +76,7 @@ class Workspace:
 
     def start(self, *arguments: str, ray: bool = False) -> subprocess.Popen[str]:
         """Start the command. Without `ray`, importing it is an error there."""
-        path = [str(ROOT)] if ray else [str(self._without_ray), str(ROOT)]
+        path = [*map(str, self.path), *([] if ray else [str(self._without_ray)]), str(ROOT)]
         return subprocess.Popen(
             [sys.executable, "-m", "runner", *arguments],
             cwd=self.folder,
@@ -83,6 +86,13 @@ class Workspace:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def publish_often(self) -> None:
+        """Let the command publish many times a second: Python imports this by itself."""
+        site = self.folder / "site"
+        site.mkdir()
+        (site / "sitecustomize.py").write_text("import runner.publishing\nrunner.publishing.PERIOD_S = 0.05\n")
+        self.path.append(site)
 
     def command(self, *arguments: str, ray: bool = False) -> Finished:
         """Carry out a command to its end."""
@@ -106,6 +116,20 @@ class Workspace:
     def results(self) -> pl.DataFrame:
         """The published rows, one for each planned trial."""
         return pl.read_parquet(self.out / "results" / "*.parquet")
+
+    def mirrored(self, what: str = "results") -> pl.DataFrame:
+        """What stands in a mirror that is a directory: of results, the last edition that is complete."""
+        folder = self.folder / "mirror" / "tested" / what
+        if what == "results":
+            folder = max(path.parent for path in folder.glob("*/_complete"))
+        return pl.concat(pl.read_parquet(path) for path in sorted(folder.glob("*.parquet")))
+
+    def assert_mirrored(self) -> None:
+        """The mirror holds what the run directory holds, and no row twice."""
+        assert_frame_equal(self.mirrored().sort("key"), self.results().sort("key"))
+        attempts = pl.read_parquet(self.out / "attempts" / "*.parquet")
+        assert_frame_equal(self.mirrored("attempts").sort("attempt_id"), attempts.sort("attempt_id"))
+        assert not list(self.folder.glob("mirror/**/.*"))
 
     def verdicts(self) -> dict[tuple[str, ...], str | None]:
         """(system, item, judge, model) → verdict as JSON, None where there is none."""

@@ -16,12 +16,11 @@ from polars.testing import assert_frame_equal
 from runs import Workspace, items, judging, log_of, model, stats, trial_of
 
 import jurybox
-from runner.errors import ConfigError, MeaningChanged
+from runner.errors import ConfigError, MeaningChanged, StoppedEarly
 from runner.simulate import Simulation, running
 
 ITEMS = items(range(100))
 IN_FLIGHT = 8
-OFTEN = "import runner.publishing\nrunner.publishing.PERIOD_S = 0.05\n"
 
 
 @pytest.fixture
@@ -37,30 +36,8 @@ def bucket() -> Iterator[Bucket]:
         yield bucket
 
 
-def often(work: Workspace) -> None:
-    """Let the command publish many times a second: Python imports this by itself."""
-    (work.folder / "without-ray" / "sitecustomize.py").write_text(OFTEN)
-
-
-def mirrored(work: Workspace, what: str = "results", run: str = "tested") -> pl.DataFrame:
-    """What stands in a mirror that is a directory: of results, the last edition that is complete."""
-    mirror = work.folder / "mirror" / run
-    folder = mirror / what
-    if what == "results":
-        folder = max(path.parent for path in folder.glob("*/_complete"))
-    return pl.concat(pl.read_parquet(path) for path in sorted(folder.glob("*.parquet")))
-
-
-def assert_mirrored(work: Workspace) -> None:
-    """The mirror holds what the run directory holds, and no row twice."""
-    assert_frame_equal(mirrored(work).sort("key"), work.results().sort("key"))
-    attempts = pl.read_parquet(work.out / "attempts" / "*.parquet")
-    assert_frame_equal(mirrored(work, "attempts").sort("attempt_id"), attempts.sort("attempt_id"))
-    assert not list(work.folder.glob("mirror/**/.*"))
-
-
 def test_killed_at_every_step_of_publishing(work: Workspace, tmp_path: Path) -> None:
-    often(work)
+    work.publish_often()
     places = ("after-mark", "after-tmp", "after-rename", "before-delete")
     points = tmp_path / "points"
     points.mkdir()
@@ -75,17 +52,14 @@ def test_killed_at_every_step_of_publishing(work: Workspace, tmp_path: Path) -> 
         assert done.status == 0, done.stderr
         asked = stats(url)["requests"]
     work.assert_each_trial_judged_once(len(ITEMS))
-    assert_mirrored(work)
-    needed = len(ITEMS) + stats_of_faults(tmp_path / "log")
-    assert needed <= asked <= needed + len(places) * IN_FLIGHT
-
-
-def stats_of_faults(log: Path) -> int:
-    return sum(1 for entry in log_of(log) if entry["fault"])
+    work.assert_mirrored()
+    needed = len(ITEMS) + sum(1 for entry in log_of(tmp_path / "log") if entry["fault"])
+    # A death costs what is in flight, and what was answered and not committed yet.
+    assert needed <= asked <= needed + len(places) * 4 * IN_FLIGHT
 
 
 def test_a_lost_directory_comes_back_from_a_bucket(work: Workspace, bucket: Bucket, tmp_path: Path) -> None:
-    often(work)
+    work.publish_often()
     work.environment.update(bucket.environment)
     secret = "canary-5f1c"
     limits = {"in_flight": IN_FLIGHT}
@@ -121,7 +95,9 @@ def test_a_lost_directory_comes_back_from_a_bucket(work: Workspace, bucket: Buck
     assert not [name for name in names if secret.encode() in bucket.get(name)]
 
 
-def judge(work: Workspace, limit: int, out: str = "run", publish: str | None = "mirror", **changes: Any) -> None:
+def judge(
+    work: Workspace, limit: int | None = None, out: str = "run", publish: str | None = "mirror", **changes: Any
+) -> None:
     """`jurybox.run` of the config, in this process."""
     config = yaml.safe_load(work.config.read_text()) | {"publish": publish and str(work.folder / publish)}
     config["items"]["path"] = str(work.items)
@@ -163,7 +139,7 @@ def test_another_run_of_the_same_name_is_refused_before_anything_is_paid(work: W
         judge(work, 14, publish=None)
         judge(work, 14)
         assert stats(url)["requests"] == 24
-    assert_mirrored(work)
+    work.assert_mirrored()
 
 
 def test_a_place_that_takes_nothing_stops_no_judging(work: Workspace) -> None:
@@ -172,7 +148,7 @@ def test_a_place_that_takes_nothing_stops_no_judging(work: Workspace) -> None:
     in_the_way.write_text("a file where a folder should be")
     with running() as url:
         work.write_config(model(url), publish="mirror")
-        often(work)
+        work.publish_often()
         done = work.command("run", str(work.config), "--local", "--yes", "--json")
         assert done.status == 4
         assert done.report["status"].startswith("complete")
@@ -181,31 +157,34 @@ def test_a_place_that_takes_nothing_stops_no_judging(work: Workspace) -> None:
         assert "the same command publishes them" in done.stderr
         asked = stats(url)["requests"]
 
-        assert work.run().status == 4
+        with pytest.raises(StoppedEarly, match="publishing is behind by"):
+            judge(work)
         in_the_way.unlink()
-        assert work.run().status == 0
+        judge(work)
         assert stats(url)["requests"] == asked
-        assert_mirrored(work)
+        work.assert_mirrored()
 
         # With nothing to publish, nothing is asked of the place.
         shutil.rmtree(work.folder / "mirror")
-        assert work.run().status == 0
+        judge(work)
+        assert stats(url)["requests"] == asked
         assert not (work.folder / "mirror").exists()
 
 
 def test_a_retry_and_a_changed_plan_are_editions(work: Workspace, tmp_path: Path) -> None:
-    with running(Simulation(malformed=0.5, max_faults_in_a_row=1)) as url:
-        work.write_config(model(url), publish="mirror", retry={"rejudge": 0}, max_unscored=1.0)
+    with running(Simulation(malformed=0.5, max_faults_in_a_row=1, latency_ms=100)) as url:
+        limits = {"in_flight": 4}
+        work.write_config(model(url, limits=limits), publish="mirror", retry={"rejudge": 0}, max_unscored=1.0)
         judge(work, 60)
-        assert_mirrored(work)
-        often(work)
+        work.assert_mirrored()
+        work.publish_often()
         points = tmp_path / "points"
         points.mkdir()
         (points / "before-delete").write_text("1")
         work.environment["JURYBOX_FAILPOINTS"] = str(points)
         killed = work.command("retry", str(work.out), "--state", "malformed", "--local", "--yes", "--quiet")
         assert killed.status == -9
-    renewed = mirrored(work, "renewed/r00002")
+    renewed = work.mirrored("renewed/r00002")
     assert len(renewed) > 0
     assert set(renewed["revision"]) == {2}
 
@@ -217,14 +196,21 @@ def test_a_retry_and_a_changed_plan_are_editions(work: Workspace, tmp_path: Path
         assert stats(url)["requests"] == 0
         rows = work.results()
         assert set(rows["revision"]) == {2}
+        assert work.query("SELECT number, kind FROM revisions") == [(2, "retry")]
         assert set(rows.filter(pl.col("key").is_in(renewed["key"].to_list()))["state"]) == {"scored"}
         left = rows.filter(state="malformed").height
         assert work.command("retry", str(work.out), "--state", "malformed", "--local", "--yes").status == 0
         assert stats(url)["requests"] == left
         assert set(work.results()["state"]) == {"scored"}
-        assert_mirrored(work)
-        assert set(mirrored(work)["revision"]) == {3 if left else 2}
+        work.assert_mirrored()
+        assert set(work.mirrored()["revision"]) == {3 if left else 2}
+        before = work.results()
+        revisions = work.query("SELECT * FROM revisions")
+        shutil.rmtree(work.out)
+        judge(work, 60)
+        assert_frame_equal(work.results(), before)
+        assert work.query("SELECT * FROM revisions") == revisions
 
         judge(work, 40)
-        assert_mirrored(work)
-        assert mirrored(work).height == 40
+        work.assert_mirrored()
+        assert work.mirrored().height == 40

@@ -1,0 +1,101 @@
+"""Two writers of one run: one of them goes on, and what the other left is whole or empty."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.destination import destination
+from runner.errors import ConfigError, MeaningChanged
+from runner.ledger import Ledger
+from runner.mirror import Entry, Mirror, TakenOver, parquet
+from runner.rebuilding import Rebuilt, rebuild
+from runner.rundir import RunDirectory
+
+ATTEMPTS = "attempts/00000001.parquet"
+RESULTS = "results/00001-r1/00000001.parquet"
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Mirror:
+    mirror = Mirror(destination("mirror", tmp_path, "run"))
+    mirror.claim("this run", "run")
+    return mirror
+
+
+def entry(segment: int, writer: str = "old", **changes: Any) -> Entry:
+    usual: dict[str, Any] = dict(edition=1, revision=1, after=0, until=2, files=(ATTEMPTS, RESULTS), by="host:old")
+    return Entry(segment, writer, **(usual | changes))
+
+
+def rebuilt(mirror: Mirror, folder: Path) -> Rebuilt:
+    folder.mkdir()
+    found = rebuild(mirror, RunDirectory(folder), {})
+    assert found is not None
+    return found
+
+
+def test_whoever_is_not_in_the_log_first_ends(mirror: Mirror) -> None:
+    mirror.begin(entry(1))
+    mirror.begin(entry(1, kept={"another": "time"}))
+    with pytest.raises(TakenOver, match="host:old"):
+        mirror.begin(entry(1, "new"))
+    with pytest.raises(TakenOver):
+        mirror.begin(entry(1, until=3))
+    assert mirror.last_entry() == entry(1)
+
+
+def test_what_a_lost_writer_did_not_put_before_the_run_went_on_is_never_put(mirror: Mirror, tmp_path: Path) -> None:
+    mirror.begin(entry(1))
+    # It has stopped here: between the log and its files. The run goes on elsewhere.
+    assert rebuilt(mirror, tmp_path / "new").attempts == 0
+    mirror.put(ATTEMPTS, b"what it would have put")
+    mirror.put(RESULTS, b"what it would have put")
+    with pytest.raises(TakenOver, match="new"):
+        mirror.begin(entry(2))
+    assert rebuilt(mirror, tmp_path / "newer").attempts == 0
+    with Ledger(tmp_path / "newer" / "run.db") as ledger:
+        state = ledger.segments.state()
+        assert state is not None
+        assert (state.segment, state.attempts, state.edition, state.stale) == (3, 0, 1, True)
+        assert ledger.segments.run_id() == "this run"
+
+
+def test_what_is_left_of_a_lost_ledger_is_not_read(mirror: Mirror, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    folder.mkdir()
+    for name in ("run.db-wal", "run.db-shm", "run.db.rebuilt", "run.db.rebuilt-wal"):
+        (folder / name).write_bytes(b"of another ledger")
+    assert rebuild(mirror, RunDirectory(folder), {}) is not None
+    assert [path.name for path in folder.iterdir()] == ["run.db"]
+    with Ledger(folder / "run.db") as ledger:
+        assert ledger.shards() == []
+
+
+def test_a_mirror_of_another_run_or_meaning_is_refused(mirror: Mirror, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="holds another run"):
+        mirror.claim("another run", "run")
+    mirror.claim("this run", "run")
+    mirror.tell({"meaning": {"models.m.model": "a"}})
+    with pytest.raises(MeaningChanged, match=r"(?s)a run that means something else.*publish to another place"):
+        rebuild(mirror, RunDirectory(tmp_path), {"models.m.model": "b"})
+    assert mirror.last_entry() is None
+    assert not (tmp_path / "run.db").exists()
+
+
+def test_files_that_are_not_of_a_mirror_are_told_by_name(tmp_path: Path) -> None:
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "run.json").write_text("no JSON")
+    with pytest.raises(ConfigError, match=r"mirror/run.json: is not valid JSON"):
+        Mirror(destination("mirror", tmp_path, ".")).claim("x", "run")
+
+
+def test_an_empty_file_has_the_columns_of_its_kind() -> None:
+    import polars as pl
+
+    from runner.columns import ATTEMPT_COLUMNS, COLUMNS
+
+    for columns in (ATTEMPT_COLUMNS, COLUMNS):
+        assert pl.read_parquet(parquet((), columns)).columns == list(columns)
