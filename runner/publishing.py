@@ -24,7 +24,7 @@ from judges import Judge
 from .columns import ATTEMPT_COLUMNS, COLUMNS
 from .config import RunConfig
 from .destination import DestinationError, destination, refuse_inside
-from .errors import ConfigError, JuryboxError
+from .errors import ConfigError
 from .frames import attempt_frames, segment_frames
 from .ledger import Ledger
 from .mirror import ATTEMPTS, COMPLETE, EDITION, RENEWED, Entry, Mirror, TakenOver, edition_folder, files_of, parquet
@@ -121,7 +121,7 @@ class Publishing:
                 self._carry_out(self.mirror, segment, ledger)
                 ledger.segments.done(segment.number)
             if self.published is not None:
-                self._tell(self.mirror, ledger)
+                self._tell(self.mirror)
         except DestinationError as error:
             self.trouble = (
                 f"publishing is behind by {ledger.segments.behind():,} judgments and requests: {error}; "
@@ -145,11 +145,10 @@ class Publishing:
             return
         if not self._claimed:
             self._claim(self.mirror, ledger, state)
+            self._tell(self.mirror)
             self._claimed = True
         if not current:
             ledger.segments.begin_edition(revision)
-        if judging:
-            self._tell(self.mirror, ledger)
 
     def _claim(self, mirror: Mirror, ledger: Ledger, state: Published | None) -> None:
         mirror.claim(ledger.segments.run_id(), self._config.name)
@@ -187,9 +186,12 @@ class Publishing:
                 return True
             await asyncio.to_thread(self._read_and_write, mirror, segment)
             await aggregator.segment_done(segment.number)
-        except (DestinationError, JuryboxError) as error:
+        except TakenOver:
+            raise
+        except Exception as error:
+            # Whatever it is: the judging goes on, and at the end of the run it comes again, and is told as what it is.
             if not self._troubled:
-                log.warning("publishing_failed", why=str(error), then="tried again; the judging goes on")
+                log.warning("publishing_failed", why=str(error) or repr(error), then="tried again; the judging goes on")
             self._troubled = True
             return True
         if self._troubled:
@@ -222,6 +224,7 @@ class Publishing:
             mirror.put(name, self._content(name, segment, ledger, self._items))
         if begins and segment.catches_up:
             mirror.put(f"{folder}/{COMPLETE}", b"")
+            self._tell(mirror, folder)
         self.published = f"{mirror.place.url}/{folder}"
 
     def _content(self, name: str, segment: Segment, ledger: Ledger, items: Staged) -> bytes:
@@ -230,12 +233,12 @@ class Publishing:
         renewed = name.startswith(RENEWED)
         return parquet(segment_frames(items, ledger, self._config, self._judges, renewed=renewed), COLUMNS)
 
-    def _tell(self, mirror: Mirror, ledger: Ledger) -> None:
-        state = ledger.segments.state()
+    def _tell(self, mirror: Mirror, stands: str | None = None) -> None:
+        """Publish the run's manifest; `stands`: the folder whose results stand from now on."""
         manifest = self._run.manifest()
-        if manifest is not None and state is not None:
-            stands = {"results": edition_folder(state.edition, state.revision)} if state.whole else {}
-            mirror.tell(manifest | stands)
+        if manifest is not None:
+            stands = stands or (mirror.manifest() or {}).get("results")
+            mirror.tell(manifest | ({"results": stands} if stands else {}))
 
     def _taken_over(self, other: TakenOver) -> str:
         assert self.mirror is not None

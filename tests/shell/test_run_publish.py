@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import shutil
 from collections.abc import Iterator
@@ -213,4 +214,7 @@ def test_a_retry_and_a_changed_plan_are_editions(work: Workspace, tmp_path: Path
 
         judge(work, 40)
         work.assert_mirrored()
+        mirror = work.folder / "mirror" / "tested"
+        stands = json.loads((mirror / "manifest.json").read_text())["results"]
+        assert stands == max(str(path.parent.relative_to(mirror)) for path in mirror.glob("results/*/_complete"))
         assert work.mirrored().height == 40
