@@ -93,6 +93,7 @@ models:
     # price: {input: 0.15, cached_input: 0.075, output: 0.60}    # USD per million tokens, from your provider's list
 
 # budget: {usd: 5}                        # stop, resumable, before it costs more; needs the price
+# publish: s3://bucket/folder             # mirror results there while they come; a lost run is rebuilt from it
 # repeats: 1                              # how often each item is judged""".splitlines()
 
 
