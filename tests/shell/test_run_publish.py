@@ -137,9 +137,14 @@ def test_another_run_of_the_same_name_is_refused_before_anything_is_paid(work: W
             judge(work, 20, "third", model="simulated-else")
         assert stats(url)["requests"] == 20
         judge(work, 12)
+
+        # What was judged while it was published nowhere, or elsewhere, is there when it comes back.
         judge(work, 14, publish=None)
-        judge(work, 14)
-        assert stats(url)["requests"] == 24
+        judge(work, 15)
+        work.assert_mirrored()
+        judge(work, 16, publish="elsewhere")
+        judge(work, 17)
+        assert stats(url)["requests"] == 10 + 17
     work.assert_mirrored()
 
 

@@ -79,6 +79,21 @@ def test_of_many_writers_one_puts_the_file(place: Destination) -> None:
     assert [place.read("fence")] == created
 
 
+def test_a_file_that_comes_while_another_is_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = destination("mirror", tmp_path, "run")
+    sync = os.fsync
+
+    def late(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        (tmp_path / "mirror/run/fence").write_bytes(b"another's")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", late)
+    (tmp_path / "mirror/run").mkdir(parents=True)
+    assert not place.create("fence", b"mine")
+    assert place.read("fence") == b"another's"
+
+
 def test_a_directory_holds_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = destination("mirror", tmp_path, "run")
 

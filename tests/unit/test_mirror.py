@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
+from runner.columns import ATTEMPT_COLUMNS, COLUMNS
 from runner.destination import destination
 from runner.errors import ConfigError, MeaningChanged
 from runner.ledger import Ledger
 from runner.mirror import Entry, Mirror, TakenOver, parquet
 from runner.rebuilding import Rebuilt, rebuild
 from runner.rundir import RunDirectory
+from runner.schema import USAGE_COLUMNS
 
 ATTEMPTS = "attempts/00000001.parquet"
 RESULTS = "results/00001-r1/00000001.parquet"
@@ -63,6 +70,43 @@ def test_what_a_lost_writer_did_not_put_before_the_run_went_on_is_never_put(mirr
         assert ledger.segments.run_id() == "this run"
 
 
+def rows(*states: str, revision: int = 1) -> bytes:
+    """Results of the trials 0, 1, … that ended so."""
+    judged = [
+        {
+            "key": f"{number:032x}", "judge": "j", "model": "m", "repeat": 0, "state": state, "template": "t",
+            "notes": [], "parser_version": "1", "structured": "off", "batch_size": 1, "batch_position": 1,
+            "bisect_depth": 0, "attempts": 1, "judged_at": datetime(2026, 1, 1, tzinfo=UTC), "worker": "w",
+            "revision": revision, **dict.fromkeys(USAGE_COLUMNS, 1.0),
+        }
+        for number, state in enumerate(states)
+    ]  # fmt: skip
+    given = {name: kind for name, kind in COLUMNS.items() if name in judged[0]}
+    empty = [pl.lit(None, kind).alias(name) for name, kind in COLUMNS.items() if name not in given]
+    return parquet([pl.DataFrame(judged, given).with_columns(empty).select(*COLUMNS)], COLUMNS)
+
+
+def test_the_newest_of_a_judgment_counts_wherever_it_is(mirror: Mirror, tmp_path: Path) -> None:
+    def states(folder: str) -> list[str]:
+        rebuilt(mirror, tmp_path / folder)
+        with closing(sqlite3.connect(tmp_path / folder / "run.db")) as db:
+            assert db.execute("SELECT number, kind FROM revisions").fetchall() == [(2, "retry")]
+            return [state for (state,) in db.execute("SELECT state FROM retired ORDER BY key")]
+
+    mirror.begin(entry(1))
+    mirror.put("results/00001-r1/_edition.json", b"[]")
+    mirror.put(RESULTS, rows("malformed", "refused", "malformed", "failed"))
+    mirror.put("renewed/r00002/00000002.parquet", rows("scored", "scored", revision=2))
+    # The retry is not at its end: what it has brought stands.
+    assert states("one") == ["scored", "scored", "malformed", "failed"]
+    # Its revision was begun, and little of it published.
+    made = {"number": 2, "kind": "retry", "made_at": 1.0, "parser_version": "1", "changes": {}}
+    mirror.put("results/00002-r2/_edition.json", json.dumps([made]).encode())
+    assert states("two") == ["scored", "scored", "malformed", "failed"]
+    mirror.put("results/00002-r2/00000003.parquet", rows("refused", revision=2))
+    assert states("three") == ["refused", "scored", "malformed", "failed"]
+
+
 def test_what_is_left_of_a_lost_ledger_is_not_read(mirror: Mirror, tmp_path: Path) -> None:
     folder = tmp_path / "new"
     folder.mkdir()
@@ -93,9 +137,5 @@ def test_files_that_are_not_of_a_mirror_are_told_by_name(tmp_path: Path) -> None
 
 
 def test_an_empty_file_has_the_columns_of_its_kind() -> None:
-    import polars as pl
-
-    from runner.columns import ATTEMPT_COLUMNS, COLUMNS
-
     for columns in (ATTEMPT_COLUMNS, COLUMNS):
         assert pl.read_parquet(parquet((), columns)).columns == list(columns)
