@@ -16,16 +16,17 @@ ROUND_S = 1.0
 ROUND_REQUESTS = 20
 LONGEST_ROUND_S = 10.0
 """A round lasts a second, and on until it has seen so many requests, but no longer than this."""
-SETTLE_S = 1.5
-"""Until all workers have taken a new rate and what was sent before has been answered."""
+SETTLE_S = 2.5
+"""Until all workers have taken a new rate, what was sent before is answered, and a pause because of it is over."""
 TOLERATED = 0.05
 """Share of 429s up to which nothing is done: each holds up its own request only."""
 FEWEST = 3
-BELOW = 0.95
+BELOW = 0.9
 """Of what was let through: the rate after a cut."""
-STEP = 0.05
-"""Of that rate: by how much a second without 429s raises it. Doubled after each `FASTER_AFTER_S` of them in a row."""
-FASTER_AFTER_S = 10.0
+STEPS = (0.05, 0.25)
+"""Of that rate: by how much, at least and at most, a round without 429s raises it. Half the share of 429s that led to
+the cut, for what a wave and a pause let through is a poor guess; doubled after each `FASTER_AFTER` of such rounds."""
+FASTER_AFTER = 10
 USED = 0.8
 """Of the rate: what must have been sent for the round to show that more would be taken."""
 IN_VAIN = 3
@@ -48,8 +49,8 @@ class Pace:
     _answered: int = 0
     _throttled: int = 0
     _not_before_s: float = float("-inf")
-    _base: float = 0.0
-    _clean_s: float = 0.0
+    _step: float = 0.0
+    _clean: int = 0
     _tolerated: float = TOLERATED
     _cuts: int = 0
     _first_cut: tuple[float | None, float] = (None, 0.0)
@@ -69,9 +70,13 @@ class Pace:
         # Throttles come at once, replies later: what is still in flight was let through.
         passed = max(0, self._answered - self._throttled + self._now_in_flight - self._in_flight_before)
         sent = passed + self._throttled
+        if not sent:
+            # Nothing to go by yet: idle time would make what follows look slow.
+            self._begin(now_s)
+            return
         if took_s < ROUND_S or (sent < ROUND_REQUESTS and took_s < LONGEST_ROUND_S):
             return
-        share = self._throttled / sent if sent else 0.0
+        share = self._throttled / sent
         if self._throttled >= FEWEST and share > self._tolerated:
             self._cut(passed / took_s, sent / took_s, share)
             self._not_before_s, self._since_s = now_s + SETTLE_S, None
@@ -79,8 +84,8 @@ class Pace:
         if share <= self._tolerated / 2:
             self._cuts = 0
             if self.per_s is not None and sent / took_s >= USED * self.per_s:
-                self.per_s += STEP * took_s * 2 ** min(self._clean_s // FASTER_AFTER_S, 10) * self._base
-                self._clean_s += took_s
+                self.per_s += self._step * 2 ** min(self._clean // FASTER_AFTER, 10)
+                self._clean += 1
         self._begin(now_s)
 
     def under(self, rpm: float | None) -> float | None:
@@ -107,10 +112,11 @@ class Pace:
             self._cuts, before, first_share = 0, self.per_s, share
             self._first_cut = before, first_share
         self._cuts += 1
-        self._clean_s = 0.0
+        self._clean = 0
         if self._cuts > IN_VAIN and share <= MOST:
             self.per_s, self._cuts, self._tolerated = before, 0, min(1.0, 1.5 * share)
         else:
             slower = BELOW * passed_per_s if passed_per_s > 0 else sent_per_s / 2
             self.per_s = max(SLOWEST_PER_S, slower if self.per_s is None else min(slower, BELOW * self.per_s))
-        self._base = self.per_s or 0.0
+        low, high = STEPS
+        self._step = min(high, max(low, share / 2)) * (self.per_s or 0.0)
