@@ -120,11 +120,13 @@ def _more_than(url: str, requests: int) -> Callable[[], bool]:
 
 
 def test_a_wrong_key_is_told_without_the_key(work: Workspace) -> None:
-    work.write_items(items(range(5)))
+    work.write_items(items(range(600)))
     work.environment[KEY_VARIABLE] = WRONG
     with running(Simulation(api_key=CANARY)) as url:
-        work.write_config(model(url, api_key_env=KEY_VARIABLE), workers=1)
+        work.write_config(model(url, api_key_env=KEY_VARIABLE, limits={"in_flight": 256}), workers=2)
         refused = finish(work.start(*command(work), "--verbose", ray=True))
+        # Each worker sees it for itself, with no more than it sends before the first good reply.
+        assert stats(url)["requests"] <= 6
     assert refused.status == 5, refused.stderr
     assert "Incorrect API key provided" in refused.stderr
     assert WRONG not in refused.stdout + refused.stderr

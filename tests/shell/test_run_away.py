@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -48,9 +49,12 @@ class Counted:
             return len(self.times) > 2 and self.times[-1] - self.times[-2] > 1.5
 
     def assert_only_probes_after_opening(self) -> None:
-        """What was in flight, what it took to open the breaker, the probe that shows whose fault it is, and turns."""
+        """What was in flight, what it took to open the breaker, the probe that shows whose fault it is, and turns.
+
+        Good replies that were on their way when it began may have made the count of failures begin again.
+        """
         turns = math.log2(self.times[-1] - self.times[0] + 2)
-        assert len(self.times) <= PLACES + OPEN_AFTER + 1 + turns, self.times
+        assert len(self.times) <= 2 * PLACES + OPEN_AFTER + 1 + turns, self.times
 
 
 @pytest.fixture
@@ -300,8 +304,11 @@ def test_a_storm_of_429_ends_where_the_endpoints_own_limit_is(work: Workspace) -
     log = sorted(log_of(work.folder / "log"), key=lambda entry: entry["time"])
     later = log[len(log) // 2 :]
     assert sum(entry["status"] == 200 for entry in later) >= 0.9 * len(later)
-    # The first wave, one more that may come before the new lease does, and no more than a few after that.
-    assert sum(entry["status"] == 429 for entry in log) <= 2 * places + 0.1 * len(rows)
+    # A few waves before the workers have their new leases, and no more than now and then one after that.
+    assert sum(entry["status"] == 429 for entry in log) <= 4 * places
+    # None is put off again and again in favour of others.
+    times = Counter(entry["prompt"] for entry in log if entry["status"] == 429)
+    assert max(times.values(), default=0) <= 8
 
 
 def test_single_429s_hold_up_their_own_requests_only(work: Workspace) -> None:

@@ -345,3 +345,46 @@ def test_an_endpoint_that_has_not_answered_yet_gets_a_few_requests_only() -> Non
             release.set()
 
     run(test)
+
+
+@pytest.mark.parametrize("limits", [{}, {"requests_per_s": 2.0}])
+def test_a_probe_passes_while_the_others_are_held(limits: dict[str, Any]) -> None:
+    async def test() -> None:
+        limiter = leased(in_flight=5, **limits)
+        limiter.hold(0)
+        waiting = [asyncio.create_task(hold(limiter)) for _ in range(4)]
+        await settled()
+        assert limiter.is_held
+        assert (limiter.in_flight, limiter.queued) == (0, 4)
+        begun = now()
+        for _ in range(3):
+            async with limiter.slot(2.0, probe=True):
+                assert (limiter.in_flight, limiter.queued) == (1, 4)
+        # A probe keeps to the rates like anything else.
+        assert now() - begun >= (1.0 if limits else 0.0)
+        limiter.open_up()
+        if not limits:
+            await settled()
+            assert limiter.in_flight == 4
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert (limiter.in_flight, limiter.queued) == (0, 0)
+
+    run(test)
+
+
+def test_holding_reaches_a_request_that_waits_for_its_rate() -> None:
+    async def test() -> None:
+        limiter = leased(in_flight=5, requests_per_s=1.0)
+        async with limiter.slot():
+            pass
+        waiting = asyncio.create_task(start_times(limiter, 1))
+        await settled()
+        limiter.hold(0)
+        await asyncio.sleep(60)
+        assert not waiting.done()
+        limiter.open_up()
+        assert await waiting == [pytest.approx(60.0, abs=0.1)]
+
+    run(test)

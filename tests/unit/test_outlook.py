@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from runner.config import parse_config
-from runner.outlook import NEVER_REACHED_S, Outlook
-from runner.protocol import AccountNews
+from runner.outlook import NEVER_REACHED_S, STARTERS, Outlook
+from runner.protocol import AccountNews, Lease
 
 
 def outlook(**retry: Any) -> Outlook:
@@ -77,3 +77,36 @@ def test_action_needed_closes_the_account_with_the_first_words() -> None:
     seen.needs_action("shared", "b: later words")
     assert seen.action_needed == ["a: Incorrect API key"]
     assert seen.closed == ("shared",)
+
+
+def test_an_endpoint_that_has_not_shown_that_it_works_is_asked_by_a_few_workers() -> None:
+    seen = outlook()
+    demand = {f"w{n}": {"shared": 5, "other": 1} for n in range(6)} | {"idle": {"other": 1}}
+    first = seen.admitted(demand)
+    assert [worker for worker, held in first.items() if "shared" in held] == [f"w{n}" for n in range(STARTERS)]
+    assert all("other" in held for held in first.values())
+    # One that has nothing left makes room for another.
+    assert "shared" in seen.admitted(demand | {"w0": {}})[f"w{STARTERS}"]
+    seen.heard("w1", news(answered=1), 0.0)
+    assert seen.working == 0
+    seen.heard("w1", news(answered=1, succeeded=1), 0.0)
+    assert seen.working == 1
+    assert seen.admitted(demand) == demand
+
+
+def test_an_endpoint_that_is_away_is_probed_by_one_worker_at_a_time() -> None:
+    seen, leases = outlook(), (Lease("shared", 4), Lease("other", 4))
+
+    def turns(now_s: float) -> list[str]:
+        return [w for w in ("a", "b") if any(lease.probe for lease in seen.with_turns(w, leases, now_s))]
+
+    assert turns(0.0) == []
+    for worker in ("a", "b"):
+        seen.heard(worker, news(failing=12, is_open=True, probes=1), 0.0)
+    assert turns(0.5) == []
+    assert turns(1.0) == ["a"]
+    seen.heard("a", news(failing=13, is_open=True, probes=2), 1.2)
+    assert turns(2.0) == []
+    assert turns(3.2) == ["b"]
+    seen.heard("b", news(succeeded=1, answered=1), 3.5)
+    assert turns(3.6) == ["a"], "it is back: whoever was held asks"

@@ -17,14 +17,16 @@ from runner.policy import (
     Fail,
     Park,
     Retry,
+    Shown,
     decide,
 )
 
 COUNTED = [ErrorKind.SERVER, ErrorKind.TIMEOUT, ErrorKind.CONNECTION, ErrorKind.BAD_REPLY]
+REFUSED = [ErrorKind.AUTH, ErrorKind.FORBIDDEN, ErrorKind.UNKNOWN_MODEL]
 FREE = [ErrorKind.THROTTLED, ErrorKind.UNREACHABLE]
 
 
-def after(kind: ErrorKind, **changes: float | None) -> Decision:
+def after(kind: ErrorKind, **changes: float | Shown | None) -> Decision:
     given_: dict[str, Any] = {"tries": 0, "attempts_allowed": 3, "throttles": 0, "jitter": 0.0, **changes}
     return decide(kind, **given_)
 
@@ -46,9 +48,28 @@ def test_an_endpoints_trouble_uses_up_no_attempt(kind: ErrorKind) -> None:
         assert decision.delay_s <= LONGEST_DELAY_S
 
 
-@pytest.mark.parametrize("kind", [ErrorKind.AUTH, ErrorKind.QUOTA, ErrorKind.UNKNOWN_MODEL])
+@pytest.mark.parametrize("kind", [*REFUSED, ErrorKind.QUOTA])
 def test_what_only_the_user_can_mend(kind: ErrorKind) -> None:
     assert after(kind) == ActionNeeded(kind.value)
+    assert after(kind, endpoint=Shown.REFUSES) == ActionNeeded(kind.value)
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_refusal_that_a_harmless_request_does_not_meet_is_of_the_request(kind: ErrorKind) -> None:
+    works, away = after(kind, endpoint=Shown.WORKS), after(kind, endpoint=Shown.AWAY)
+    assert works == (Fail("forbidden") if kind is ErrorKind.FORBIDDEN else Retry(FIRST_DELAY_S / 2, counts=True))
+    assert away == Retry(FIRST_DELAY_S / 2, counts=False)
+
+
+def test_a_used_up_quota_is_beyond_doubt() -> None:
+    assert after(ErrorKind.QUOTA, endpoint=Shown.WORKS) == ActionNeeded("quota")
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_nothing_counts_while_the_endpoint_is_away(kind: ErrorKind) -> None:
+    decision = after(kind, tries=2, endpoint=Shown.AWAY)
+    assert isinstance(decision, Retry)
+    assert not decision.counts
 
 
 def test_a_bad_request_is_never_sent_again() -> None:
