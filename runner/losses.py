@@ -78,7 +78,7 @@ class Losses:
             again += parts
         tell = log.info if any(work.alone for work in held) else log.warning
         tell(
-            "worker_died", worker=name, cause=why.death, why=why.message,
+            "worker_died", worker=name or "a new one", cause=why.death, why=why.message,
             tasks=len(held), again=len(again), alone=sum(work.alone for work in again),
         )  # fmt: skip
         if not held and why.death != "node":
