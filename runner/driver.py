@@ -28,6 +28,7 @@ from .protocol import Snapshot, Task, TaskReport
 from .stage import Staged
 
 WATCH_S = 0.5
+GROW_S = 5.0
 GRACE_S = 30.0
 """How long requests in flight may take to end, and to be recorded, after the order to stop."""
 SHORT_GRACE_S = 8.0
@@ -96,7 +97,9 @@ class Driver:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._pool.size):
                     group.create_task(self._crew.keep_place())
-                group.create_task(self._keep_watch())
+                growing = group.create_task(self._keep_growing(group))
+                await self._keep_watch()
+                growing.cancel()
         except* JuryboxError as errors:
             raise weightiest(errors) from None
         needed = self._outlook.action_needed
@@ -114,6 +117,13 @@ class Driver:
             log.info("structured", judge=task.judge, model=task.model, mode=report.structured)
             self._settled(self._modes)
             self._dispatch.add(self._unsettled.pop((task.judge, task.model)))
+
+    async def _keep_growing(self, group: asyncio.TaskGroup) -> None:
+        """Use the machines that join."""
+        while True:
+            await asyncio.sleep(GROW_S)
+            for _ in range(await self._pool.grown()):
+                group.create_task(self._crew.keep_place())
 
     async def _keep_watch(self) -> None:
         """Report progress, take up what waits in the ledger, and see the end."""

@@ -94,6 +94,9 @@ class Pool(Protocol):
     async def add_worker(self) -> WorkerHandle:
         """Start one worker, once there is room. ConfigError where its machine lacks a key; WorkerDied."""
 
+    async def grown(self) -> int:
+        """How many more places there are since this was last asked: machines that joined. `size` counts them too."""
+
     async def close(self) -> None:
         """End all workers, then the aggregator. What was acknowledged is in the ledger."""
 
@@ -171,6 +174,10 @@ class LocalPool:
             raise ConfigError(problems[0])
         self._workers.append(worker)
         return worker
+
+    async def grown(self) -> int:
+        """One process stays one."""
+        return 0
 
     async def close(self) -> None:
         """Close connections and the ledger."""

@@ -24,8 +24,8 @@ from judges import Judge
 
 from ..address import refuse_absent, unused_environment
 from ..config import RunConfig
-from ..errors import ConfigError, InputError, Interrupted
-from ..preflight import own_source, refusal, refuse_old_ray
+from ..errors import InputError, Interrupted
+from ..preflight import own_source, refuse_old_ray
 
 OBJECT_STORE_BYTES = 256 * 2**20
 """Shards pass through it a few at a time; outcomes do not. Ray's default is 30 % of the machine's memory."""
@@ -96,16 +96,10 @@ def leave() -> None:
     ray._private.worker._worker_logs_enabled = True
 
 
-def refuse_unfit(config: RunConfig, judges: Sequence[Judge], nodes: Iterable[Node], here: str) -> None:
-    """ConfigError with the problems of all nodes: on `nodes` there will be workers, on `here` the aggregator is."""
+def lacking(config: RunConfig, judges: Sequence[Judge], nodes: Iterable[Node]) -> dict[Node, list[str]]:
+    """What is not right on those nodes, in words. One without a CPU only needs the code: it may hold the aggregator."""
     judging = cloudpickle.dumps((config, list(judges)))  # type: ignore[no-untyped-call]
-    needs = {node: judging for node in nodes}
-    for node in alive_nodes():
-        if node.id == here:
-            needs.setdefault(node, b"")
-    if problems := _examined(needs):
-        named = {node.name: words for node, words in problems.items()}
-        raise ConfigError(refusal(named, nodes=len(needs)))
+    return _examined({node: judging if node.cpus >= 1 else b"" for node in nodes})
 
 
 def _start(cpus: int) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+import structlog
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -21,12 +22,15 @@ from judges import Judge
 
 from ..aggregator import Aggregator
 from ..config import RunConfig
-from ..errors import ConfigError, InputError, StoppedEarly
+from ..errors import ConfigError, InputError, StoppedEarly, WorkerDied
 from ..pool import AggregatorHandle, WorkerHandle
+from ..preflight import refusal
 from ..protocol import Ack, Batch, History, Snapshot
 from ..segments import Segment
-from .joining import alive_nodes, join, leave, refuse_unfit
-from .worker import AGGREGATOR_GONE_S, RECONNECT_S, WORKER_CPUS, RayWorker, cause_of
+from .joining import alive_nodes, join, lacking, leave
+from .worker import AGGREGATOR_GONE_S, RECONNECT_S, RayWorker, cause_of
+
+log = structlog.get_logger()
 
 
 class _RayAggregator:
@@ -107,12 +111,18 @@ class RayPool:
         self._judges = list(judges)
         self._started = 0
         self._workers: list[RayWorker] = []
+        self._address = address
+        self._first: set[str] = set()
+        """Nodes that were asked before anything was paid."""
+        self._known: set[str] = set()
+        self._unfit: set[str] = set()
+        """Nodes that joined without what they need: no worker is put there."""
         # A local Ray promises what the config asks for; the machine shares its cores as it can.
         local_cpus = max(os.cpu_count() or 1, 0 if config.workers == "auto" else config.workers)
         join(local_cpus, address)
         here = ray.get_runtime_context().get_node_id()
         try:
-            self.size = self._places(here, address)
+            self.size = self._places(here)
         except InputError:
             leave()
             raise
@@ -130,20 +140,47 @@ class RayPool:
         )
         self._aggregator = _RayAggregator(self._actor)
 
-    def _places(self, here: str, address: str | None) -> int:
+    def _places(self, here: str) -> int:
         """How many workers there are to be, once every node that may get one has what it needs."""
-        nodes = {node: int(node.cpus / WORKER_CPUS) for node in alive_nodes()}
-        room = sum(nodes.values())
+        nodes = alive_nodes()
+        room = sum(int(node.cpus) for node in nodes)
         wanted = room if self._config.workers == "auto" else self._config.workers
-        if address is None:
+        if self._address is None:
             # One node, and it is this machine: what is asked of the nodes of a cluster is true here.
             return wanted
         if not room:
             raise ConfigError("no node of the cluster has a CPU for a worker; start one with `ray start --address`")
         if wanted > room:
             raise ConfigError(f"workers: {wanted} are wanted, the cluster's CPUs hold {room}")
-        refuse_unfit(self._config, self._judges, [node for node, places in nodes.items() if places], here)
+        used = [node for node in nodes if node.cpus >= 1 or node.id == here]
+        if problems := lacking(self._config, self._judges, used):
+            raise ConfigError(refusal({node.name: words for node, words in problems.items()}, len(used)))
+        self._first = {node.id for node in used}
+        self._known = set(self._first)
         return wanted
+
+    async def grown(self) -> int:
+        """Places on nodes that joined; as many workers as a config names stay as many."""
+        if self._address is None or self._config.workers != "auto":
+            return 0
+        more = max(0, await asyncio.to_thread(self._room) - self.size)
+        self.size += more
+        return more
+
+    def _room(self) -> int:
+        """Places on the nodes that are fit for a worker, after a look at those that are new."""
+        nodes = [node for node in alive_nodes() if node.cpus >= 1]
+        for node, problems in lacking(
+            self._config, self._judges, [node for node in nodes if node.id not in self._known]
+        ).items():
+            self._leave_out(node.id, problems)
+        self._known |= {node.id for node in nodes}
+        return sum(int(node.cpus) for node in nodes if node.id not in self._unfit)
+
+    def _leave_out(self, node: str, problems: Sequence[str]) -> None:
+        if node not in self._unfit:
+            self._unfit.add(node)
+            log.warning("node_left_out", node=node[:8], why="; ".join(problems))
 
     @property
     def aggregator(self) -> AggregatorHandle:
@@ -151,13 +188,25 @@ class RayPool:
         return self._aggregator
 
     async def add_worker(self) -> WorkerHandle:
-        """Start a worker actor and ask it whether its node, which may have joined only now, has what it needs."""
-        name = f"worker-{self._started}"
-        self._started += 1
-        worker = RayWorker(name)
-        self._workers.append(worker)
-        await worker.start(self._config, self._judges, self._actor)
-        return worker
+        """Start a worker actor on a node that has what it needs, which one that has just joined may not have."""
+        while True:
+            worker = RayWorker(f"worker-{self._started}", self._unfit)
+            self._started += 1
+            self._workers.append(worker)
+            try:
+                await worker.start(self._config, self._judges, self._actor)
+            except ConfigError as error:
+                worker.kill()
+                if self._address is None or worker.node in self._first:
+                    raise
+                self._leave_out(worker.node, [error.message])
+            except WorkerDied:
+                # Perhaps of where it was: a node that joined without jurybox.
+                if self._address is not None:
+                    await asyncio.to_thread(self._room)
+                raise
+            else:
+                return worker
 
     async def close(self) -> None:
         """End the workers, then the aggregator, then Ray as this process holds it."""

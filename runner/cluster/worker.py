@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import ray
@@ -25,6 +25,8 @@ from ..worker import Worker
 from .joining import alive_nodes
 
 WORKER_CPUS = 1
+NODE = "ray.io/node-id"
+"""The label that Ray gives every node."""
 CALLS = 1000
 """Tasks and ticks that a worker may have under way: as many as come."""
 RECONNECT_S = 0.5
@@ -97,17 +99,20 @@ class _WorkerActor:
 class RayWorker:
     """The driver's handle on a worker actor."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, not_on: Collection[str] = ()) -> None:
+        """`not_on`: nodes where it is not to be."""
         self.name = name
         made = ray.remote(_WorkerActor).options(
-            num_cpus=WORKER_CPUS, max_restarts=0, max_task_retries=0, max_concurrency=CALLS
-        )
+            num_cpus=WORKER_CPUS, max_restarts=0, max_task_retries=0, max_concurrency=CALLS,
+            label_selector={NODE: f"!in({','.join(sorted(not_on))})"} if not_on else None,
+        )  # fmt: skip
         self._actor: Any = made.remote()
-        self._node = ""
+        self.node = ""
+        """Where it is, once there was room."""
 
     async def start(self, config: RunConfig, judges: Sequence[Judge], aggregator: Any) -> None:
         """Wait until the cluster has room for it, as long as that takes; ConfigError where it cannot work there."""
-        self._node = await self._call(self._actor.where.remote())
+        self.node = await self._call(self._actor.where.remote())
         try:
             async with asyncio.timeout(max(SET_UP_S, config.retry.hang_s)):
                 made = self._actor.set_up.remote(own_source(), self.name, config, judges, aggregator)
@@ -169,7 +174,7 @@ class RayWorker:
 
     async def _node_lives(self) -> bool:
         nodes = await asyncio.to_thread(alive_nodes)
-        return not self._node or any(node.id == self._node for node in nodes)
+        return not self.node or any(node.id == self.node for node in nodes)
 
 
 def _detail(error: ActorDiedError) -> str:

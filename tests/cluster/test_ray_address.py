@@ -152,7 +152,7 @@ def held() -> Iterator[None]:
         endpoint.resume()
 
 
-def test_a_node_is_lost_and_another_joins(cluster: Nodes, tmp_path: Path) -> None:
+def test_a_node_is_lost_and_others_join(cluster: Nodes, tmp_path: Path) -> None:
     work, calm = Workspace(tmp_path), Workspace(tmp_path / "calm")
     rows = items(range(100))
     in_flight = 8
@@ -170,8 +170,11 @@ def test_a_node_is_lost_and_another_joins(cluster: Nodes, tmp_path: Path) -> Non
         assert [len(cluster.actors("_WorkerActor", node)) for node in (staying, leaving)] == [1, 1]
         with held():
             cluster.lose(leaving)
-            joined = stack.enter_context(cluster.node())
-            until(lambda: len(cluster.actors("_WorkerActor", joined)) == 1, process)
+            unfit = stack.enter_context(cluster.node(key=None))
+            joined = stack.enter_context(cluster.node(cpus=2))
+            # The place of the lost worker, and one more.
+            until(lambda: len(cluster.actors("_WorkerActor", joined)) == 2, process)
+            until(lambda: not cluster.actors("_WorkerActor", unfit), process)
         done = finish(process)
         assert done.status == 0, done.stderr
         requests = stats(url)["requests"]
@@ -179,7 +182,10 @@ def test_a_node_is_lost_and_another_joins(cluster: Nodes, tmp_path: Path) -> Non
     assert done.stderr.count(" worker_died ") == done.stderr.count(" cause=node ") == 1
     work.assert_each_trial_judged_once(len(rows))
     assert len(rows) < requests <= len(rows) + in_flight
-    assert work.results()["worker"].n_unique() == 3
+    assert work.results()["worker"].n_unique() >= 3
+    [told] = [line for line in done.stderr.splitlines() if "node_left_out" in line]
+    assert unfit.node_id[:8] in told
+    assert KEY_VARIABLE in told
     with running() as url:
         calm.write_config(model(url))
         assert calm.run().status == 0
