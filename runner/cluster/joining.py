@@ -31,8 +31,10 @@ OBJECT_STORE_BYTES = 256 * 2**20
 """Shards pass through it a few at a time; outcomes do not. Ray's default is 30 % of the machine's memory."""
 ON_THIS_MACHINE_S = 10
 """How long Ray looks for a node of the cluster on this machine."""
-EXAMINED_S = 60.0
+EXAMINED_S = 90.0
 """How long a node may take to answer: it starts a process for that."""
+NO_ANSWER = "no answer"
+"""How the problem begins of a node that has told nothing: it may yet."""
 AUTH_MODE = "RAY_AUTH_MODE"
 
 log = structlog.get_logger()
@@ -165,7 +167,7 @@ def _examined(needs: Mapping[Node, bytes]) -> dict[Node, list[str]]:
     answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=EXAMINED_S)
     problems = {asked[ref]: _answer(ref) for ref in answered}
     for ref in silent:
-        problems[asked[ref]] = [f"no answer within {EXAMINED_S:g} s"]
+        problems[asked[ref]] = [f"{NO_ANSWER} within {EXAMINED_S:g} s"]
     alive = {node.id for node in alive_nodes()}
     return {node: words for node, words in problems.items() if words and node.id in alive}
 
@@ -176,7 +178,7 @@ def _answer(ref: Any) -> list[str]:
     except RayTaskError as error:
         return [f"jurybox cannot be run: {str(error.cause).strip().splitlines()[-1]}"]
     except RayError as error:
-        return [f"no process could be started: {str(error).strip().splitlines()[0]}"]
+        return [f"{NO_ANSWER}: {str(error).strip().splitlines()[0]}"]
     return problems
 
 

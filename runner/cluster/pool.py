@@ -27,7 +27,7 @@ from ..pool import AggregatorHandle, WorkerHandle
 from ..preflight import refusal
 from ..protocol import Ack, Batch, History, Snapshot
 from ..segments import Segment
-from .joining import alive_nodes, join, lacking, leave
+from .joining import NO_ANSWER, alive_nodes, join, lacking, leave
 from .worker import AGGREGATOR_GONE_S, RECONNECT_S, RayWorker, cause_of
 
 log = structlog.get_logger()
@@ -169,13 +169,15 @@ class RayPool:
 
     def _room(self) -> int:
         """Places on the nodes that are fit for a worker, after a look at those that are new."""
-        nodes = [node for node in alive_nodes() if node.cpus >= 1]
-        for node, problems in lacking(
-            self._config, self._judges, [node for node in nodes if node.id not in self._known]
-        ).items():
-            self._leave_out(node.id, problems)
-        self._known |= {node.id for node in nodes}
-        return sum(int(node.cpus) for node in nodes if node.id not in self._unfit)
+        nodes = {node.id: node for node in alive_nodes() if node.cpus >= 1}
+        new = [node for node in nodes.values() if node.id not in self._known]
+        for node, problems in lacking(self._config, self._judges, new).items():
+            if problems[0].startswith(NO_ANSWER):
+                del nodes[node.id]
+            else:
+                self._leave_out(node.id, problems)
+        self._known |= nodes.keys()
+        return sum(int(node.cpus) for node in nodes.values() if node.id not in self._unfit)
 
     def _leave_out(self, node: str, problems: Sequence[str]) -> None:
         if node not in self._unfit:
