@@ -163,7 +163,11 @@ class RayPool:
         """Places on nodes that joined; as many workers as a config names stay as many."""
         if self._address is None or self._config.workers != "auto":
             return 0
-        more = max(0, await asyncio.to_thread(self._room) - self.size)
+        try:
+            more = max(0, await asyncio.to_thread(self._room) - self.size)
+        except RayError:
+            # Not the moment to look for more.
+            return 0
         self.size += more
         return more
 
@@ -171,7 +175,7 @@ class RayPool:
         """Places on the nodes that are fit for a worker, after a look at those that are new."""
         nodes = {node.id: node for node in alive_nodes() if node.cpus >= 1}
         new = [node for node in nodes.values() if node.id not in self._known]
-        for node, problems in lacking(self._config, self._judges, new).items():
+        for node, problems in (lacking(self._config, self._judges, new) if new else {}).items():
             if problems[0].startswith(NO_ANSWER):
                 del nodes[node.id]
             else:
