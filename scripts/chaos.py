@@ -41,7 +41,8 @@ def main() -> int:
         for seed in arguments.seeds:
             if arguments.plan:
                 planned = sweep.plan(seed)
-                say(f"seed {seed}: {planned.place}, {planned.job}: " + "; ".join(map(str, planned.disturbances)))
+                how = f"{planned.place}, {planned.job}{', publishes' if planned.publishes else ''}"
+                say(f"seed {seed}: {how}: " + "; ".join(map(str, planned.disturbances)))
             elif arguments.again or seed not in sweep.results():
                 result = sweep.run(seed)
                 done = " ".join(f"{kind}×{times}" for kind, times in sorted(result.get("kinds", {}).items()))

@@ -19,9 +19,10 @@ import duckdb
 import pytest
 from disturbed.checks import bought, complaints, rows
 from disturbed.inputs import CANARY, write_inputs
-from disturbed.job import Course, Job, short_folder
+from disturbed.job import Course, Job
 from disturbed.ledger import seen
 from disturbed.plan import DRIVER, ENDS_DRIVER, KINDS, LOCAL, SINGLE, Ordeal, often
+from disturbed.surroundings import short_folder
 from disturbed.sweep import Sweep
 from runs import ROOT
 
@@ -60,7 +61,7 @@ def test_what_would_be_wrong_is_seen(tmp_path: Path) -> None:
     write_inputs(tmp_path / "inputs", SINGLE, trials)
     with short_folder() as shared:
         calm = Job(
-            Ordeal(0, LOCAL, SINGLE, trials, ()), tmp_path / "inputs", tmp_path / "job", None, shared
+            Ordeal(0, LOCAL, SINGLE, trials, (), True), tmp_path / "inputs", tmp_path / "job", None, shared
         ).carry_out()
     truth = rows(calm.out)
     prompts = Counter(entry["prompt"] for entry in calm.log if entry["fault"] is None)
@@ -83,6 +84,12 @@ def test_what_would_be_wrong_is_seen(tmp_path: Path) -> None:
     (calm.out / "note").write_text(f"Bearer {CANARY}")
     assert "holds the key" in told(calm)
     (calm.out / "note").unlink()
+
+    assert calm.mirror is not None
+    segment = next(calm.mirror.glob("*/results/*/*.parquet"))
+    segment.rename(segment.with_suffix(".lost"))
+    assert told(calm) == "the mirror does not hold what the run directory holds"
+    segment.with_suffix(".lost").rename(segment)
 
     part = next((calm.out / "results").glob("*.parquet"))
     duckdb.sql(f"COPY (SELECT * REPLACE ('refused' AS state) FROM '{part}') TO '{part}.new' (FORMAT parquet)")

@@ -48,9 +48,9 @@ class Bought:
     """What more the ledger says may have been spent: reserved durably, and never settled."""
 
 
-def rows(out: Path) -> dict[str, tuple[Any, ...]]:
+def rows(out: Path, files: str = "results/*.parquet") -> dict[str, tuple[Any, ...]]:
     """The published rows: key → state, verdict, scores."""
-    found = _rows(f"SELECT key, state, verdict, scores FROM '{out}/results/*.parquet'")
+    found = _rows(f"SELECT key, state, verdict, scores FROM '{out}/{files}'")
     assert len({row[0] for row in found}) == len(found), "a key stands twice in the published rows"
     return {row[0]: tuple(map(_plain, row[1:])) for row in found}
 
@@ -84,6 +84,8 @@ def complaints(course: Course, truth: Truth, cost: Bought) -> list[str]:
     if course.problems:
         return course.problems
     found = [*_one_end_each(course), *_kept(course), *_not_asked(course), *_as_reported(course), *_secret(course)]
+    if course.mirror is not None and rows(next(course.mirror.iterdir()), "results/*/*.parquet") != truth:
+        found.append("the mirror does not hold what the run directory holds")
     published = rows(course.out)
     if published != truth:
         differing = [key for key in truth.keys() | published.keys() if truth.get(key) != published.get(key)]

@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -23,26 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from runs import ROOT, log_of, stats
+from runs import log_of, stats
 
 from runner.simulate import Simulation, running
 
 from .cluster import Cluster
-from .inputs import CANARY, KEY_VARIABLE, REPLAY, write_config
+from .inputs import CANARY, REPLAY, write_config
 from .ledger import Seen, judged, seen
-from .plan import (
-    AGGREGATOR,
-    CLUSTER,
-    ENDS_DRIVER,
-    FAILPOINT,
-    INTERRUPT,
-    LEAVE,
-    LOCAL,
-    RAY,
-    WORKER,
-    Disturbance,
-    Ordeal,
-)  # fmt: skip
+from .plan import AGGREGATOR, CLUSTER, ENDS_DRIVER, FAILPOINT, INTERRUPT, LEAVE, LOCAL, RAY, WORKER, Disturbance, Ordeal
+from .surroundings import environment
 
 END_S = 600.0
 """A job that has not ended by then never will, also on a machine that is busy with other things."""
@@ -92,6 +79,11 @@ class Course:
     """What ended otherwise than it may."""
 
     @property
+    def mirror(self) -> Path | None:
+        """Where the job publishes, if it does."""
+        return self.out.with_name("mirror") if self.ordeal.publishes else None
+
+    @property
     def kinds(self) -> Counter[str]:
         """How often each kind of disturbance happened."""
         return Counter(done.disturbance.kind for done in self.done)
@@ -139,7 +131,10 @@ class Job:
         # What it cannot find a recorded reply for it complains about, and that is wanted here.
         aside = ("sh", "-c", 'exec "$@" 2>"$0"', str(self._folder / "endpoint.txt"))
         with running(simulation, before=aside) as self._url:
-            write_config(self._folder / "config.yaml", self._inputs, self._ordeal.job, self._url, self.course.out)
+            keys = {"publish": str(self.course.mirror)} if self.course.mirror else {}
+            write_config(
+                self._folder / "config.yaml", self._inputs, self._ordeal.job, self._url, self.course.out, **keys
+            )
             try:
                 while self._session(begun + END_S):
                     pass
@@ -202,7 +197,7 @@ class Job:
         with (self._folder / f"stdout.{name}").open("wb") as out, (self._folder / f"stderr.{name}").open("wb") as err:
             process = subprocess.Popen(
                 command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                env={**os.environ, **environment(self._shared)},
+                env={**os.environ, **environment(self._shared, often=self.course.mirror is not None)},
             )  # fmt: skip
             try:
                 yield process
@@ -328,27 +323,3 @@ def _runs(process: psutil.Process) -> bool:
     with suppress(psutil.NoSuchProcess):
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     return False
-
-
-def environment(shared: Path) -> dict[str, str]:
-    """What the command, and a cluster that it runs on, find in their environment."""
-    return {
-        "PYTHONPATH": str(ROOT), "RAY_TMPDIR": str(shared), "JURYBOX_FAILPOINTS": str(shared / "failpoints"),
-        "JURYBOX_LOG": "debug", KEY_VARIABLE: CANARY, "RAY_USAGE_STATS_ENABLED": "0",
-    }  # fmt: skip
-
-
-@contextmanager
-def short_folder() -> Iterator[Path]:
-    """A folder with a short path, which Ray's sockets need; it goes at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="jb"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def failpoints() -> tuple[str, ...]:
-    """The places in the program where a process may be let die."""
-    sources = (path.read_text(encoding="utf-8") for path in sorted((ROOT / "runner").rglob("*.py")))
-    return tuple(sorted({name for text in sources for name in re.findall(r'\bfailpoint\("([^"]+)"\)', text)}))

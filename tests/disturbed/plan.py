@@ -24,8 +24,10 @@ KINDS = {
     RAY: (WORKER, WORKER, AGGREGATOR, AGGREGATOR, FAILPOINT),
     CLUSTER: (NODE, NODE, WORKER, AGGREGATOR),
 }
-MOST_PASSES = 15
-"""How often an armed failpoint is passed at most before somebody dies there."""
+PUBLISHING = ("after-mark", "after-tmp", "after-rename", "before-delete")
+"""Failpoints that only a job with `publish:` comes to."""
+MOST_PASSES, MOST_SEGMENTS = 15, 5
+"""How often an armed failpoint is passed at most before somebody dies there; one of publishing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Ordeal:
     job: str
     trials: int
     disturbances: tuple[Disturbance, ...]
+    publishes: bool = False
+    """Whether it is mirrored while it is judged."""
 
     @property
     def requests(self) -> float:
@@ -75,6 +79,8 @@ def ordeal(seed: int, failpoints: tuple[str, ...], trials: int = TRIALS) -> Orde
     chance = random.Random(seed)
     place = PLACES[seed % len(PLACES)]
     job = BATCHED if chance.random() < 0.4 else SINGLE
+    publishes = place != CLUSTER and random.Random(f"publish {seed}").random() < 0.5
+    failpoints = tuple(name for name in failpoints if publishes or name not in PUBLISHING)
     if place == LOCAL:
         kinds = chance.choices(KINDS[LOCAL], k=chance.randint(2, 5))
     else:
@@ -86,7 +92,7 @@ def ordeal(seed: int, failpoints: tuple[str, ...], trials: int = TRIALS) -> Orde
     at = sorted(chance.uniform(0.01, 0.97) for _ in kinds)
     return Ordeal(
         seed, place, job, trials,
-        tuple(_disturbance(kind, at, failpoints, chance) for kind, at in zip(kinds, at, strict=True)),
+        tuple(_disturbance(kind, at, failpoints, chance) for kind, at in zip(kinds, at, strict=True)), publishes,
     )  # fmt: skip
 
 
@@ -96,8 +102,9 @@ def _disturbance(kind: str, at: float, failpoints: tuple[str, ...], chance: rand
         moment = Moment("start", chance.uniform(0.0, 4.0))
     if kind == FAILPOINT:
         # By a share: another failpoint in the program moves nothing else of any seed.
-        place, passes = int(chance.random() * len(failpoints)), int(chance.random() * MOST_PASSES)
-        return Disturbance(kind, moment, failpoints[place], passes)
+        name = failpoints[int(chance.random() * len(failpoints))]
+        most = MOST_SEGMENTS if name in PUBLISHING else MOST_PASSES
+        return Disturbance(kind, moment, name, int(chance.random() * most))
     return Disturbance(kind, moment)
 
 

@@ -26,8 +26,9 @@ from runner.simulate import Simulation, running
 from .checks import Bought, bought, complaints, rows
 from .cluster import Cluster
 from .inputs import CANARY, REPLAY, write_config, write_inputs
-from .job import Course, Job, environment, failpoints, short_folder
+from .job import Course, Job
 from .plan import CLUSTER, ENDS_DRIVER, KINDS, TRIALS, Ordeal, ordeal
+from .surroundings import environment, failpoints, short_folder
 
 
 class Sweep:
@@ -73,7 +74,7 @@ class Sweep:
         begun = time.monotonic()
         result: dict[str, Any] = {
             "seed": planned.seed, "place": planned.place, "job": planned.job, "trials": planned.trials,
-            "plan": [str(disturbance) for disturbance in planned.disturbances],
+            "publishes": planned.publishes, "plan": [str(disturbance) for disturbance in planned.disturbances],
         }  # fmt: skip
         try:
             truth = self._truth(planned.job, planned.trials)
