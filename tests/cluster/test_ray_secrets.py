@@ -8,19 +8,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import rmtree
 
 import psutil
 import pytest
-from hostile_server import FOR_GOOD, LATE_S, WAYS, hostile
+from hostile_server import FOR_GOOD, LATE_S, WAYS, Hostile, hostile
 from runs import ROOT, Finished, Workspace, ended_with_test, items, until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1200)]
 
 KEY, SEARCH, SIGNATURE = "sk-canary-4hT8uXw1LqPz", "canary-9fJd2sRk0YbM", "canary-c7Vn5eGa3QoU"
+STARTS = 4
 # What may make libraries talk.
 LOUD = {"JURYBOX_LOG": "debug", "OPENAI_LOG": "debug", "PYTHONASYNCIODEBUG": "", "RAY_LOG_LEVEL": "debug"}
 
@@ -41,7 +42,6 @@ def test_no_failure_tells_a_key(work: Workspace) -> None:
     work.write_items(rows)
     folder = Path(work.environment["RAY_TMPDIR"])
     command = ("run", str(work.config), "--yes", "--json", "--verbose")
-    done: list[Finished] = []
     with hostile() as server:
         extra = {
             "headers": {"X-Search-Token": "${CANARY_SEARCH}"},
@@ -58,14 +58,13 @@ def test_no_failure_tells_a_key(work: Workspace) -> None:
         ]  # fmt: skip
         work.write_config(*models, workers=2, max_unscored=1.0, publish="published", retry={"refused": 2})
 
-        with started(work, *command) as process:
+        def disturbed(process: subprocess.Popen[str]) -> None:
             until(lambda: server.seen.total() >= 20, process)
             _actors(process.pid)[0].kill()
             until(lambda: server.seen.total() >= 45, process)
             process.send_signal(signal.SIGINT)
-            done.append(ended(work, process))
-        with started(work, *command) as process:
-            done.append(ended(work, process))
+
+        done = [session(work, server, command, disturbed), session(work, server, command)]
 
     assert [finished.status for finished in done] == [130, 5], done[-1].stderr
     assert server.secrets_sent == {KEY.removeprefix("sk-"), SEARCH, SIGNATURE}, "what is not sent cannot leak"
@@ -87,23 +86,32 @@ def test_no_failure_tells_a_key(work: Workspace) -> None:
     assert [path for paths in places.values() for path in paths if b"canary-" in path.read_bytes()] == []
 
 
-@contextmanager
-def started(work: Workspace, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """The command with its words going to files: at debug level they are more than a pipe holds."""
-    with (work.folder / "stdout").open("w") as out, (work.folder / "stderr").open("w") as err:
-        environment = {**os.environ, **work.environment, "PYTHONPATH": str(ROOT)}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "runner", *arguments], cwd=work.folder, env=environment, stdin=subprocess.DEVNULL,
-            stdout=out, stderr=err, text=True,
-        )  # fmt: skip
-        with ended_with_test(process):
-            yield process
-
-
-def ended(work: Workspace, process: subprocess.Popen[str]) -> Finished:
-    """The command's end, and what it said."""
-    status = process.wait(timeout=300)
-    return Finished(status, (work.folder / "stdout").read_text(), (work.folder / "stderr").read_text())
+def session(
+    work: Workspace,
+    server: Hostile,
+    command: tuple[str, ...],
+    disturb: Callable[[subprocess.Popen[str]], None] = lambda process: None,
+) -> Finished:
+    """The command from start to end; again where a busy machine was too slow for Ray. Its words go to files: at debug
+    level they are more than a pipe holds."""
+    environment = {**os.environ, **work.environment, "PYTHONPATH": str(ROOT)}
+    for _ in range(STARTS):
+        before = server.seen.total()
+        with (work.folder / "stdout").open("w") as out, (work.folder / "stderr").open("w") as err:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "runner", *command], cwd=work.folder, env=environment,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True,
+            )  # fmt: skip
+            with ended_with_test(process):
+                while process.poll() is None and server.seen.total() == before:
+                    time.sleep(0.05)
+                if process.poll() is None:
+                    disturb(process)
+                status = process.wait(timeout=300)
+        finished = Finished(status, (work.folder / "stdout").read_text(), (work.folder / "stderr").read_text())
+        if "timed out during startup" not in finished.stderr:
+            break
+    return finished
 
 
 def _actors(parent: int) -> list[psutil.Process]:
