@@ -39,6 +39,8 @@ GONE_S = 60.0
 """How long the processes of a session that died may outlive it."""
 TOO_BUSY = "timed out during startup"
 """What Ray says on a machine that is too busy to start it within half a minute."""
+UNBORN = "Fatal Python error: init_import_site"
+"""What Python says where it is interrupted before the command's first line."""
 ACTORS = {WORKER: "ray::_WorkerActor", AGGREGATOR: "ray::Aggregator"}
 
 _ACKNOWLEDGED = re.compile(r"(\S+) debug acknowledged sender=(\S+) seq=(\d+)")
@@ -176,6 +178,8 @@ class Job:
         course.readings.append(seen(course.out))
         words = (self._folder / f"stderr.{course.starts}").read_text(errors="replace")
         if process.returncode == 2 and TOO_BUSY in words:
+            return True
+        if INTERRUPT in self.course.kinds and UNBORN in words:
             return True
         if process.returncode not in self._excused:
             course.problems.append(f"start {course.starts} ended with status {process.returncode}: {words[-2000:]}")
