@@ -6,10 +6,12 @@ the process leaves, what was acknowledged is in the ledger.
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -64,18 +66,34 @@ def take_signals() -> None:
     That holds before the judging begins, and after it has ended.
     """
     told_of_others = sys.unraisablehook
+    is_telling = False
 
     def unraisable(lost: Any) -> None:
-        if isinstance(lost.exc_value, KeyboardInterrupt):
-            # It was raised where Python lets nothing be raised, in a callback of the garbage collector for one. A
-            # moment later it is raised elsewhere.
-            global _heard
-            _heard = False
-            threading.Timer(RETRY_S, os.kill, (os.getpid(), signal.SIGINT)).start()
-        else:
+        nonlocal is_telling
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
             told_of_others(lost)
+            return
+        # It was raised where Python lets nothing be raised, in a callback of the garbage collector for one. A moment
+        # later it is raised elsewhere.
+        is_telling = True
+        come_again()
+        is_telling = False
+
+    def come_again() -> None:
+        global _heard
+        _heard = False
+
+        def later() -> None:
+            time.sleep(RETRY_S)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        # A `threading.Timer` waits for its thread, and what is raised meanwhile is lost as well.
+        _thread.start_new_thread(later, ())
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if is_telling:
+            come_again()
+            return
         _leave_if_heard()
         raise KeyboardInterrupt
 

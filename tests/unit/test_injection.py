@@ -160,9 +160,9 @@ def test_any_text_has_signs_in_their_order(text: str, judge: str) -> None:
 )  # fmt: skip
 def test_a_mebibyte_takes_less_than_a_second(judge: str, part: str) -> None:
     text = part * (2**20 // len(part.encode()))
-    started = time.perf_counter()
+    started = time.process_time()
     signs(judge, text)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def real() -> Iterator[tuple[str, Item]]:

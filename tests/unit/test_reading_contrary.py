@@ -240,7 +240,7 @@ def test_said_twice_or_whole(judge: Judge, text: str, finish: str, reading: str)
 
 def test_hostile_remarks_take_no_time() -> None:
     for rest in ("no " * 60_000, "is not " * 30_000, "a" * 150_000, "* " * 50_000, "x'x'x'\n" * 9_000, ". A" * 30_000):
-        start = time.perf_counter()
+        start = time.process_time()
         told(HINDSIGHT, f"{PLAIN}\n{rest}")
         told(HINDSIGHT, f"correct=true\n{rest}")
-        assert time.perf_counter() - start < 3
+        assert time.process_time() - start < 3

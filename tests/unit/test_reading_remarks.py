@@ -436,10 +436,10 @@ def test_hostile_remarks_take_no_time() -> None:
     ):
         text = (piece * 50_000)[:50_000]
         for call in (leaves, leads):
-            start = time.perf_counter()
+            start = time.process_time()
             call(f"The response {text}", (5,), 5.0)
-            assert time.perf_counter() - start < 1, (piece, call)
+            assert time.process_time() - start < 1, (piece, call)
         for reads in (AB, GRADE):
-            start = time.perf_counter()
+            start = time.process_time()
             read(reads, Reply(f"{next(iter(reads.labels))}\n\nThe response {text}", "stop"))
-            assert time.perf_counter() - start < 1, (piece, reads)
+            assert time.process_time() - start < 1, (piece, reads)

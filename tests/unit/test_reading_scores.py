@@ -395,9 +395,9 @@ def test_hostile_texts_take_no_time() -> None:
         for length in (1 << 20, 199_000):
             text = (piece * length)[:length]
             for reads in (WHOLE.counted(10), HALVES, NAMED):
-                start = time.perf_counter()
+                start = time.process_time()
                 told(reads, text)
-                assert time.perf_counter() - start < 1, (piece, length)
+                assert time.process_time() - start < 1, (piece, length)
 
 
 def test_real_reviews_open_with_two_scores() -> None:
