@@ -34,6 +34,7 @@ from runner.simulate import Simulation, running
 ROOT = Path(__file__).resolve().parent.parent
 STEPS = ("run", "again", "changed")
 FILLER = "x" * 700
+NOTHING_TO_DO = "nothing to do"
 MIB = 2**20
 ROLES = {"ray::_WorkerActor": "worker", "ray::Aggregator": "aggregator", "raylet": "raylet", "gcs_server": "gcs"}
 
@@ -141,12 +142,15 @@ def watched(
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT) as process,
     ):
         processes = Processes(process.pid)
+        told: float | None = None
         while process.poll() is None:
             cpu, uss = processes.look()
             now = time.monotonic() - begun
             sample = Sample(step, session, now, done(directory), requests(url) - asked, cpu, uss)
             out.write(json.dumps(vars(sample)) + "\n")
             out.flush()
+            if told is None and NOTHING_TO_DO in Path(errors.name).read_text(encoding="utf-8"):
+                told = now
             try:
                 process.wait(every)
             except subprocess.TimeoutExpired:
@@ -156,7 +160,13 @@ def watched(
         if process.returncode not in (0, 3):
             raise SystemExit(f"million: step {step} ended with status {process.returncode}; see {errors.name}")
         took = time.monotonic() - begun
-        ended = {"step": step, "ended": took, "requests": requests(url) - asked, "db": db_bytes(directory)}
+        ended = {
+            "step": step,
+            "ended": took,
+            "requests": requests(url) - asked,
+            "db": db_bytes(directory),
+            "told": told,
+        }
         out.write(json.dumps(ended | {"done": json.loads(report)["done"]}) + "\n")
     return json.loads(report), took
 
@@ -246,8 +256,10 @@ def show_run(samples: list[Sample], items: int, ended: dict[str, Any]) -> None:
 
 def show_again(samples: list[Sample], ended: dict[str, Any]) -> None:
     """What it takes to find that nothing is to be done."""
+    told = "no" if ended.get("told") is None else f"{ended['told']:.1f} s to"
     say(
-        f"- the same command again: {ended['ended']:.1f} s to `nothing to do` and the report,"
+        f"- the same command again: {told} `{NOTHING_TO_DO}`, {ended['ended']:.1f} s"
+        f" ({joined(samples)[-1].cpu_s.get('driver', 0):.1f} of CPU) with the report,"
         f" {peak(samples, 'driver'):,.0f} MiB, {ended['requests']} requests"
     )
 
@@ -294,7 +306,7 @@ def main() -> None:
     ended = load(seen)[1]
     if not items.exists():
         write(items, rows(given.items))
-    command = [sys.executable, "-m", "runner", "run", str(config), "--yes", "--quiet", "--json"]
+    command = [sys.executable, "-m", "runner", "run", str(config), "--yes", "--json"]
     while left := [step for step in STEPS if step not in ended]:
         with running(Simulation(latency_ms=given.latency_ms)) as url:
             model = {"name": "sim", "model": "sim", "base_url": url, "limits": {"in_flight": given.in_flight}}
@@ -311,7 +323,9 @@ def main() -> None:
                 write(items, changed_rows(given.items, given.changed))
                 mark.touch()
             every = given.every if left[0] == "run" else min(0.2, given.every)
-            watched(left[0], command, directory, url, every, seen)
+            # What has nothing to do says so, unless it is to be quiet.
+            said = [] if left[0] == "again" else ["--quiet"]
+            watched(left[0], [*command, *said], directory, url, every, seen)
         ended = load(seen)[1]
     samples, ended = load(seen)
     by_step = {step: [sample for sample in samples if sample.step == step] for step in STEPS}
