@@ -87,10 +87,13 @@ class Outbox:
 
     async def drain(self) -> None:
         """Return once everything noted so far is acknowledged, and what was reserved for nothing is given back."""
-        while self._queue or self._reserve.is_surplus:
-            if not self._queue:
-                self._queue.append(_Record())
-            await self._flush(self._queue[-1])
+        if self._queue:
+            last = self._queue[-1]
+            # Not until the queue is empty: other tasks may never let it be.
+            while not last.acknowledged:
+                await self._flush(last)
+        while self._reserve.is_surplus:
+            await self.record()
 
     def spending(self) -> AbstractContextManager[None]:
         """Requests may be sent. Outside of all such blocks nothing stays reserved for requests to come."""

@@ -52,6 +52,21 @@ async def test_notes_are_sent_by_drain() -> None:
     assert len(listener.batches) == 1
 
 
+async def test_drain_waits_for_what_is_there_and_not_for_what_others_add_meanwhile() -> None:
+    listener = Listener()
+
+    async def busy(batch: Batch) -> Ack:
+        # As other tasks do all the time: something new waits whenever a batch is acknowledged.
+        await outbox.note(attempt(len(listener.batches) + 2))
+        return await listener(batch)
+
+    outbox = Outbox("s", busy)
+    await outbox.note(attempt(1))
+    async with asyncio.timeout(30):
+        await outbox.drain()
+    assert listener.requests == ["r1"]
+
+
 @pytest.mark.parametrize("committed", [False, True])
 async def test_a_recorder_cancelled_while_sending_loses_nothing(committed: bool) -> None:
     started, go_on = asyncio.Event(), asyncio.Event()
