@@ -202,6 +202,7 @@ class Account:
             failing=self.breaker.failures,
             is_open=self.breaker.is_open,
             probes=self.breaker.probes,
+            has_turn=self._has_turn,
             unreachable=self.unreachable,
             last_error=self.last_error,
             in_flight=self.limiter.in_flight,

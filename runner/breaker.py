@@ -73,24 +73,27 @@ class Recovery:
     _last: str | None = None
     _is_back: bool = False
 
-    def heard(self, worker: str, is_open: bool, probes: int, succeeded: bool, now_s: float) -> None:
-        """A worker's news: whether its breaker is open, its failed probes, and whether anything succeeded."""
+    def heard(
+        self, worker: str, is_open: bool, probes: int, succeeded: bool, now_s: float, *, has_turn: bool = False
+    ) -> None:
+        """A worker's news: whether its breaker is open, its failed probes, and whether anything succeeded.
+
+        `has_turn`: it was given the turn, and has not probed since. What came of a turn shows in nothing else for sure:
+        a breaker that closed and opened again between two ticks may tell of as many failed probes as before.
+        """
         self._is_back = self._is_back or succeeded
         if not is_open:
             self._gone(worker)
             return
         if not self._down:
             self._pause_s, self._due_s = FIRST_PAUSE_S, now_s + FIRST_PAUSE_S
-        before = self._down.get(worker)
+        if self._down.get(worker) != probes:
+            self._is_back = False
         self._down[worker] = probes
-        if before is None:
-            self._is_back = False
-        elif probes != before:
-            self._is_back = False
-            if worker == self._asked:
-                self._asked = None
-                self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-                self._due_s = now_s + self._pause_s
+        if worker == self._asked and not has_turn:
+            self._asked = None
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+            self._due_s = now_s + self._pause_s
 
     def gives_turn(self, worker: str, now_s: float) -> bool:
         """Whether this worker is to probe now. It is asked once, until it has told what came of it."""

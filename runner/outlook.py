@@ -28,6 +28,8 @@ class _Account:
     throttled: int = 0
     trouble_since: float | None = None
     failing: dict[str, int] = field(default_factory=dict)
+    idle: set[str] = field(default_factory=set)
+    """Workers that hold nothing of it: what failed last there is no outage, however long nothing succeeds after it."""
     unreachable: dict[str, int] = field(default_factory=dict)
     unreachable_at: float | None = None
     """When a connection was last seen to fail."""
@@ -58,10 +60,12 @@ class Outlook:
                 continue
             account.answered = account.answered or heard.answered > 0
             account.works = account.works or heard.succeeded > 0
-            account.recovery.heard(worker, heard.is_open, heard.probes, heard.succeeded > 0, now_s)
+            account.recovery.heard(
+                worker, heard.is_open, heard.probes, heard.succeeded > 0, now_s, has_turn=heard.has_turn
+            )
             account.throttled += heard.throttled
             account.last_error = heard.last_error or account.last_error
-            account.failing[worker] = heard.failing
+            account.failing[worker] = 0 if worker in account.idle else heard.failing
             if heard.unreachable > account.unreachable.get(worker, 0):
                 account.unreachable_at = now_s
             account.unreachable[worker] = heard.unreachable
@@ -91,9 +95,10 @@ class Outlook:
         """Of worker → account → trials that it holds: what may be asked now."""
         admitted = {worker: dict(held) for worker, held in demand.items()}
         for name, account in self._accounts.items():
+            wanting = [worker for worker, held in demand.items() if held.get(name)]
+            account.idle = demand.keys() - wanting
             if account.works:
                 continue
-            wanting = [worker for worker, held in demand.items() if held.get(name)]
             before = [worker for worker in account.starters if worker in wanting]
             account.starters = [*before, *(w for w in wanting if w not in before)][:STARTERS]
             for worker in wanting:

@@ -260,6 +260,8 @@ class AccountNews(Record):
     """So many that nothing but probes goes out."""
     probes: int = 0
     """Probes that failed since then."""
+    has_turn: bool = False
+    """It was given the turn to probe, and has not done so yet."""
     unreachable: int = 0
     """Connections that could not be made since the last HTTP reply of any kind."""
     last_error: str | None = None

@@ -81,7 +81,8 @@ class Worker:
 
     def tick(self, name: str, recovery: Recovery, now: float) -> None:
         self.turn = self.turn or recovery.gives_turn(name, now)
-        recovery.heard(name, self.breaker.is_open, self.breaker.probes, self.succeeded > 0, now)
+        open_, probes = self.breaker.is_open, self.breaker.probes
+        recovery.heard(name, open_, probes, self.succeeded > 0, now, has_turn=self.turn)
         self.succeeded = 0
 
 
@@ -144,3 +145,20 @@ def test_a_worker_that_died_with_the_turn_is_not_waited_for() -> None:
     assert not recovery.gives_turn("b", 9.0), "one at a time"
     recovery.forget("a")
     assert recovery.gives_turn("b", 9.0)
+
+
+def test_a_turn_is_over_though_the_breaker_closed_and_opened_again_unseen() -> None:
+    worker, recovery = Worker(), Recovery()
+    worker.breaker.probe_failed()
+    worker.tick("w", recovery, 0.0)
+    worker.tick("w", recovery, 1.0)
+    assert worker.turn
+    # Its probe was answered, but not well; then all failed again, the probe at the opening too. All within a tick.
+    worker.turn = False
+    worker.breaker.answered()
+    while not worker.breaker.failed():
+        pass
+    worker.breaker.probe_failed()
+    for second in range(2, 10):
+        worker.tick("w", recovery, second)
+    assert worker.turn, "it is asked again, and does not wait for ever"

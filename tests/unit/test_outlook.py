@@ -57,6 +57,18 @@ def test_one_success_at_any_worker_ends_the_trouble() -> None:
     assert seen.heard("w1", news(failing=6), 61.0) == []
 
 
+def test_an_endpoint_that_nobody_asks_any_more_is_not_away() -> None:
+    seen = outlook(max_outage="60s")
+    seen.heard("w1", news(succeeded=3, answered=3), 0.0)
+    for now in range(200):
+        # Its last request there failed and was put off; another worker had its last try. Both have other work since.
+        seen.admitted({"w1": {"other": 5}, "w2": {"other": 5, "shared": 0}})
+        assert seen.heard("w2", news(failing=6), float(now)) == []
+    seen.admitted({"w1": {"other": 5}, "w2": {"shared": 1}})
+    seen.heard("w2", news(failing=7), 200.0)
+    assert seen.heard("w2", news(failing=8), 260.0) == ["shared"], "asked again, it is away"
+
+
 def test_429_is_no_outage() -> None:
     seen = outlook(max_outage="60s")
     for now in range(0, 600, 10):
