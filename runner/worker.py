@@ -65,8 +65,11 @@ class Worker:
         model = self._config.model(task.model)
         account = self._account(model)
         if task.probe:
-            with self._outbox.spending():
-                mode = await self._probe(task, self._client(model), account)
+            try:
+                with self._outbox.spending():
+                    mode = await self._probe(task, self._client(model), account)
+            except* JuryboxError as errors:
+                raise weightiest(errors) from None
             await self._outbox.drain()
             return TaskReport(task.id, 0, 0, 0, action_needed=account.action_needed, structured=mode)
         pair = replace(self._pairs[task.judge, task.model], mode=task.structured)
