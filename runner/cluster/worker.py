@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import ray
-from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError, RayTaskError
+from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryError, RayError, RayTaskError
 
 from judges import Judge
 
@@ -167,7 +167,7 @@ class RayWorker:
         # What it did with the call that failed is not known: from here on, it must do nothing any more.
         self.kill()
         if not isinstance(error, ActorDiedError):
-            return WorkerDied("the connection to it was lost", "node")
+            return other_death(error)
         lost = error.preempted or "its node has died" in str(error) or not await self._node_lives()
         death: Death = "node" if lost else "crash"
         return WorkerDied("its node was lost" if lost else _detail(error), death)
@@ -175,6 +175,15 @@ class RayWorker:
     async def _node_lives(self) -> bool:
         nodes = await asyncio.to_thread(alive_nodes)
         return not self.node or any(node.id == self.node for node in nodes)
+
+
+def other_death(error: RayError) -> WorkerDied:
+    """The death that Ray tells of by another error than that of an actor which died."""
+    if isinstance(error, OutOfMemoryError):
+        # To Ray it is the node's trouble. But what a trial takes, it takes anywhere: were nobody to blame, it would be
+        # asked, and paid for, without end.
+        return WorkerDied("Ray killed it, since the memory of its node ran out", "crash")
+    return WorkerDied("the connection to it was lost", "node")
 
 
 def _detail(error: ActorDiedError) -> str:
