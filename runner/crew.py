@@ -107,6 +107,8 @@ class Crew:
             begun = asyncio.get_running_loop().time()
             try:
                 worker = await self._start_worker()
+                if worker is None:
+                    return
                 self._dispatch.join(worker.name)
                 self._budget.join(worker.name)
                 self._ticking[worker.name] = asyncio.Lock()
@@ -124,8 +126,11 @@ class Crew:
                 await self._settle(worker.name)
             await self.wake()
 
-    async def _start_worker(self) -> WorkerHandle:
-        """A new worker, once there is room for it. The end of the run does not wait for room."""
+    async def _start_worker(self) -> WorkerHandle | None:
+        """A new worker, once there is room for it; None where it cannot work, and the run is stopped because of that.
+
+        The end of the run does not wait for room.
+        """
         task = asyncio.current_task()
         assert task is not None
         self._starting.add(task)
@@ -135,9 +140,11 @@ class Crew:
         try:
             worker = await self._pool.add_worker()
         except ConfigError as error:
-            if self._go.is_set():
-                raise StoppedEarly(error.message) from None
-            raise
+            if not self._go.is_set():
+                raise
+            # What the others have in flight is paid for: it has its time to end.
+            self.stop(StoppedEarly(error.message))
+            return None
         finally:
             self._starting.discard(task)
             no_room.cancel()

@@ -11,7 +11,8 @@ from mortal_pool import MortalPool
 from runs import Workspace, items, log_of, model, stats, trial_of
 
 from runner.config import load_config
-from runner.errors import StoppedEarly
+from runner.errors import ConfigError, StoppedEarly
+from runner.pool import WorkerHandle
 from runner.session import Session
 from runner.simulate import Simulation, running
 
@@ -58,7 +59,13 @@ class Deadly(Workspace):
         self.deadly.write_text(" ".join(deadly))
         (folder / "mine.py").write_text(JUDGE.replace("DEADLY_FILE", str(self.deadly)).replace("BASE", base))
 
-    def judge(self, workers: int, retry: str | None = None, planned: Callable[[], object] = lambda: None) -> int:
+    def judge(
+        self,
+        workers: int,
+        retry: str | None = None,
+        planned: Callable[[], object] = lambda: None,
+        kind: type[MortalPool] = MortalPool,
+    ) -> int:
         """Carry out the run here; how many workers that took. `planned` is called before the first of them starts."""
         config = load_config(self.config)
         with Session(config, self.folder, self.out) as session:
@@ -69,7 +76,7 @@ class Deadly(Workspace):
             pool: list[MortalPool] = []
 
             def made() -> MortalPool:
-                pool.append(MortalPool(session, workers))
+                pool.append(kind(session, workers))
                 return pool[0]
 
             try:
@@ -165,3 +172,22 @@ def test_a_judge_that_nobody_survives_ends_the_run(tmp_path: Path) -> None:
         with pytest.raises(StoppedEarly, match="8 trials one after another killed the workers"):
             work.judge(2)
     assert work.query("SELECT count(*) FROM judgments WHERE state <> 'poisoned'") == [(0,)]
+
+
+def test_a_worker_that_cannot_follow_leaves_the_others_their_requests_in_flight(tmp_path: Path) -> None:
+    class Alone(MortalPool):
+        """Nobody can take a dead worker's place: the machine that is left has no key."""
+
+        async def add_worker(self) -> WorkerHandle:
+            if self.started == self.size:
+                raise ConfigError("there is no key here")
+            return await super().add_worker()
+
+    work = Deadly(tmp_path, "q0-atlas")
+    work.write_items(items(range(40)))
+    with running(Simulation(latency_ms=300)) as url:
+        work.write_config(model(url, limits={"in_flight": 12}), judges=["./mine.py:judge"])
+        with pytest.raises(StoppedEarly, match="no key here"):
+            work.judge(2, kind=Alone)
+    # What was reserved and never settled is in doubt: that of the dead one only.
+    assert len(work.query("SELECT DISTINCT sender FROM reserved WHERE requests > 0")) == 1
