@@ -25,8 +25,11 @@ def work(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path)
 
 
-def kill(work: Workspace, url: str, moment: int | str) -> None:
-    """Run until so many more requests have come, or until a failpoint, passed so often; it is killed there."""
+def kill(work: Workspace, url: str, moment: int | str, *, unless: int | None = None) -> None:
+    """Run until so many more requests have come, or until a failpoint, passed so often; it is killed there.
+
+    `unless`: the exit status with which it may have ended before.
+    """
     before = stats(url)["requests"]
     armed = work.folder / "failpoints"
     armed.mkdir(exist_ok=True)
@@ -39,7 +42,9 @@ def kill(work: Workspace, url: str, moment: int | str) -> None:
             until(lambda: stats(url)["requests"] >= before + moment, process)
             process.kill()
         process.communicate(timeout=DEADLINE_S)
-        assert process.returncode == -signal.SIGKILL
+        assert process.returncode in (-signal.SIGKILL, unless)
+    for left in armed.iterdir():
+        left.unlink()
     quiet(url)
 
 
@@ -88,7 +93,8 @@ def test_a_cap_on_money_holds_at_the_endpoint_whoever_is_killed(work: Workspace)
     with running(Simulation(latency_ms=30, log=log)) as url:
         work.write_config(model(url, price=PRICE, limits={"in_flight": 4}), budget={"usd": cap})
         for moment in (20, "after-commit:2"):
-            kill(work, url, moment)
+            # Where commits are slow, more is reserved ahead: of so little money that may be all that is left.
+            kill(work, url, moment, unless=4)
             assert assert_covered(ledger, log_of(log), PRICE).usd <= cap
         stopped = work.run()
         assert stopped.status == 4, stopped.stderr
