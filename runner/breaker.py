@@ -106,6 +106,11 @@ class Recovery:
         self._asked = self._last = worker
         return True
 
+    @property
+    def is_away(self) -> bool:
+        """Whether a probe has shown that it is, and nothing got through since."""
+        return not self._is_back and any(self._down.values())
+
     def forget(self, worker: str) -> None:
         """The worker is gone."""
         self._gone(worker)

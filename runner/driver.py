@@ -38,11 +38,14 @@ JUDGE_AGAIN = ("malformed", "refused", "halved", "retry")
 LAST_TRY = ("parked",)
 
 log = structlog.get_logger()
-Watch = Callable[[Snapshot, Mapping[str, int]], None]
+Watch = Callable[[Snapshot, Mapping[str, int], Mapping[str, str]], None]
 
 
 class Driver:
-    """Carries out one plan on one pool. `watch` is called twice a second with the live counts and the 429s by account.
+    """Carries out one plan on one pool.
+
+    `watch` is called twice a second with the live counts, the 429s by account, and a word on each account that takes no
+    requests now.
 
     `done` holds the judged trials of each shard, by shard id, as the ledger has them at the start.
     """
@@ -57,7 +60,7 @@ class Driver:
         pool: Pool,
         *,
         spent_usd: float = 0.0,
-        watch: Watch = lambda snapshot, throttled: None,
+        watch: Watch = lambda snapshot, throttled, states: None,
         modes: Modes | None = None,
         settled: Callable[[Modes], None] = lambda modes: None,
     ) -> None:
@@ -131,7 +134,7 @@ class Driver:
             # Before the snapshot: what a task left waiting is recorded before the task ends.
             was_idle = self._dispatch.idle
             snapshot = await self._pool.aggregator.snapshot()
-            self._watch(snapshot, self._outlook.throttled)
+            self._watch(snapshot, self._outlook.throttled, self._outlook.states)
             if (no_room := snapshot.unrecorded or snapshot.shortage) is not None:
                 self.stop(DiskFull(no_room))
             if self._crew.stopped is None:

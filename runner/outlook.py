@@ -150,3 +150,9 @@ class Outlook:
     def throttled(self) -> dict[str, int]:
         """429 replies of this session by account."""
         return {name: account.throttled for name, account in self._accounts.items()}
+
+    @property
+    def states(self) -> dict[str, str]:
+        """A few words on every account that takes no requests now."""
+        away = {name: "endpoint away, probing" for name, account in self._accounts.items() if account.recovery.is_away}
+        return away | dict.fromkeys(self.closed, "stopped")

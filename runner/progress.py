@@ -208,7 +208,7 @@ class Progress:
         throttled: Mapping[str, int] | None = None,
         states: Mapping[str, str] | None = None,
     ) -> None:
-        """Show the newest counts. `throttled`: 429s by account; `states`: a short note by account, as `outage 12s`."""
+        """Show the newest counts. `throttled`: 429s by account; `states`: a word by account, as `endpoint away`."""
         if self._quiet:
             return
         models = {model for _, model in snapshot.tallies}

@@ -76,6 +76,21 @@ def test_429_is_no_outage() -> None:
     assert seen.throttled == {"shared": 300}
 
 
+def test_what_takes_no_requests_now_is_said() -> None:
+    seen = outlook(max_outage="60s")
+    seen.heard("w", news(succeeded=1, answered=1), 0.0)
+    assert seen.states == {}
+    seen.heard("w", news(failing=10, is_open=True), 1.0)
+    assert seen.states == {}, "whether it is away is not known yet"
+    seen.heard("w", news(failing=11, is_open=True, probes=1), 2.0)
+    assert seen.states == {"shared": "endpoint away, probing"}
+    seen.heard("w", news(succeeded=1, answered=1), 3.0)
+    assert seen.states == {}
+    seen.heard("w", news(failing=11, is_open=True, probes=1), 4.0)
+    seen.heard("w", news(failing=12, is_open=True, probes=2), 64.0)
+    assert seen.states == {"shared": "stopped"}
+
+
 def test_what_a_dead_worker_saw_is_forgotten() -> None:
     seen = outlook(max_outage="60s")
     seen.heard("w1", news(failing=5), 0.0)
