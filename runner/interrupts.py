@@ -111,6 +111,7 @@ def leave_alone() -> None:
 def _leave_if_heard() -> None:
     global _heard
     if _heard:
+        _say("left at once; what was recorded is kept, and the same command goes on")
         os._exit(Interrupted.exit_status)
     _heard = True
 

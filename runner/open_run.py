@@ -64,6 +64,8 @@ class Status:
     unsettled: Bound
     """What may have been billed besides."""
     tallies: dict[tuple[str, str], Tally]
+    publishing: tuple[str, int] | None = None
+    """Where to, and how many judgments and requests are not there yet; None: the run is not published."""
 
     @property
     def complete(self) -> bool:
@@ -81,6 +83,8 @@ class Status:
         )
         head = {name: getattr(self, name) for name in names}
         head["unsettled"] = amounts(self.unsettled)
+        if self.publishing is not None:
+            head["publishing"] = dict(zip(("place", "behind"), self.publishing, strict=True))
         return {**head, "complete": self.complete, "judge_models": pairs}
 
     def text(self) -> str:
@@ -92,6 +96,9 @@ class Status:
             lines[0] += f", revision {self.revision}"
         if self.unsettled:
             lines.append(f"  {unsettled(self.unsettled)}")
+        if self.publishing is not None and self.publishing[1]:
+            place, behind = self.publishing
+            lines.append(f"  publishing to {place} is behind by {behind:,} judgments and requests")
         if self.controls:
             judged = f"{self.controls_done:,} of {self.controls:,} trials of control items judged"
             lines.append(f"  and {judged}; they are counted in the lines that follow")
@@ -114,6 +121,7 @@ def status_of(directory: Path) -> Status:
         staged = load_staged(run.items) if run.items.is_dir() else None
         controls = [row for row in rows if staged is not None and staged.is_control(row.shard.first_row)]
         controls_done = sum(row.done for row in controls)
+        published = ledger.segments.state()
         return Status(
             name=manifest["name"] if manifest else directory.name,
             directory=str(directory),
@@ -127,4 +135,5 @@ def status_of(directory: Path) -> Status:
             unsettled=ledger.reserved(),
             tallies=tallies,
             revision=ledger.revisions.present(),
+            publishing=(published.place, ledger.segments.behind()) if published is not None and published.on else None,
         )

@@ -221,9 +221,9 @@ def finished(session: Any, stopped: JuryboxError | None) -> Any:
 
 def published(session: Any, stopped: JuryboxError | None, quiet: bool) -> JuryboxError | None:
     """Say where the results are published; why the command stopped, be it that not all of them are."""
-    if session.publishing.published is not None:
-        say(f"published: {session.publishing.published}", quiet)
     if session.publishing.trouble is None:
+        if session.publishing.published is not None:
+            say(f"published: {session.publishing.published}", quiet)
         return stopped
     if stopped is not None:
         say(session.publishing.trouble)

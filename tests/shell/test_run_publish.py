@@ -160,6 +160,10 @@ def test_a_place_that_takes_nothing_stops_no_judging(work: Workspace) -> None:
         assert done.report["status"].startswith("complete")
         assert done.stderr.count("publishing_failed") == 1
         assert f"publishing is behind by {2 * len(ITEMS)} judgments and requests: {in_the_way.parent}" in done.stderr
+        assert "published:" not in done.stderr
+        assert json.loads(work.command("status", str(work.out), "--json").stdout)["publishing"]["behind"] == 2 * len(
+            ITEMS
+        )
         assert "the same command publishes them" in done.stderr
         asked = stats(url)["requests"]
 

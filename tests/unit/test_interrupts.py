@@ -40,6 +40,8 @@ except KeyboardInterrupt:
     print("went on")
 """
 
+LEFT = "\njurybox: left at once; what was recorded is kept, and the same command goes on\n"
+
 AT_THE_END = """
 import signal
 from runner.interrupts import leave_alone, take_signals
@@ -52,12 +54,12 @@ print("went on")
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "said"),
-    [(IN_A_FINALIZER, 0, "heard\n"), (TWICE, 130, "heard\n"), (AT_THE_END, 0, "went on\n")],
+    ("code", "status", "said", "told"),
+    [(IN_A_FINALIZER, 0, "heard\n", ""), (TWICE, 130, "heard\n", LEFT), (AT_THE_END, 0, "went on\n", "")],
     ids=["where Python raises nothing", "twice", "at the end"],
 )
-def test_a_signal_is_heard(code: str, status: int, said: str) -> None:
+def test_a_signal_is_heard(code: str, status: int, said: str, told: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
     )
-    assert (done.returncode, done.stdout, done.stderr) == (status, said, "")
+    assert (done.returncode, done.stdout, done.stderr) == (status, said, told)
