@@ -9,7 +9,6 @@ spent goes the same way before it is spent (`hold`): each batch asks for what wi
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
@@ -49,7 +48,10 @@ class Outbox:
 
     def __init__(self, sender: str, send: Send) -> None:
         self.sender = sender
-        self._reserve = Reserve(time.monotonic, LINGER_S)
+        self._reserve = Reserve()
+        self._portion = asyncio.Event()
+        """Set once the next batch is acknowledged; then it is another."""
+        self._asks = False
         self._send = send
         self._seq = 0
         self._queue: deque[_Record] = deque()
@@ -107,7 +109,7 @@ class Outbox:
         try:
             met = False
             while not met:
-                await self.record()
+                await self._next_portion()
                 met = self._reserve.meet(model, bound)
         except BaseException:
             self._reserve.give_up(model, bound)
@@ -117,13 +119,29 @@ class Outbox:
         """A request that was reserved for has ended; `unsent` is its bound where it never went out."""
         self._reserve.over(model, unsent)
 
+    async def _next_portion(self) -> None:
+        """Return after a batch was acknowledged. Of those who wait here one has it sent."""
+        if self._asks:
+            await self._portion.wait()
+            return
+        self._asks = True
+        try:
+            await self.record()
+        finally:
+            self._asks = False
+            self._arrived()
+
+    def _arrived(self) -> None:
+        self._portion.set()
+        self._portion = asyncio.Event()
+
     async def _flush(self, wanted: _Record) -> None:
         async with self._lock:
             if wanted.acknowledged:
                 return
             if self._unanswered is None:
                 if len(self._queue) < BATCH_RECORDS:
-                    await asyncio.sleep(LINGER_S)
+                    await asyncio.sleep(0 if self._reserve.is_awaited else LINGER_S)
                 self._unanswered = self._next_batch()
             # Where sending was broken off, the aggregator may hold this number already: the same batch goes again.
             batch, records = self._unanswered
@@ -137,6 +155,7 @@ class Outbox:
             log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
             self._unanswered = None
             self._reserve.granted(batch.reserved)
+            self._arrived()
             for record in records:
                 self._queue.popleft()
                 record.acknowledged = True

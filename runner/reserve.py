@@ -1,15 +1,15 @@
 """What one worker may spend: reserved in the ledger before it is spent, in portions that keep ahead of its requests.
 
-Pure, but for a clock that is handed in. Hides how large a portion is: what requests wait for, and what more will be
-sent until the next portion is there, by how fast they went lately and how long the ledger takes. So a request seldom
-waits, and little more than what is in flight is reserved should the process die. A portion is no single request's:
-what none of them takes goes back when the work is done.
+Pure. Hides how large a portion is: what requests wait for, and what more will be sent until the next portion is there,
+by how many went out between two batches of late. So few requests wait, and no more than about twice what is in flight
+is reserved should the process die. A portion is no single request's: what none of them takes goes back when the work
+is done.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -18,11 +18,14 @@ from .usage import NOTHING, Bound
 Portions = tuple[tuple[str, Bound], ...]
 """Model → so much more is reserved; below zero: given back."""
 
-ROUND_TRIPS = 3
-"""A portion lasts for so many: until the next is asked for, until that is there, and one to spare."""
-FIRST_ROUND_TRIP_S = 0.03
-AHEAD = 128
-"""No more requests than these, or than are in flight or ready to be, are reserved ahead."""
+BATCHES = 2
+"""A portion lasts for so many: until the next is asked for, and until that is there."""
+FADING = 0.75
+"""What remains of the most that went out between two batches, from one to the next."""
+LITTLE = 64
+"""Requests. So many too many stay reserved: work goes by fits and starts."""
+MOST_AHEAD = 3
+"""Times as many requests as were ever in flight: more are never reserved ahead."""
 
 
 @dataclass(slots=True)
@@ -33,34 +36,31 @@ class _Pool:
     waiting: Bound = NOTHING
     taken: Bound = NOTHING
     """Since the last portion was asked for."""
-    per_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """How fast requests, tokens and money were taken."""
+    most: Bound = NOTHING
+    """Taken between two batches lately."""
     open: int = 0
     """Requests that have taken something and are not over."""
+    most_open: int = 0
+    """With those that wait."""
 
-    def ahead(self, elapsed_s: float, seconds: float) -> Bound:
-        """What will be taken in the next `seconds`, if it goes on as of late."""
-        new = (self.taken.requests / elapsed_s, self.taken.tokens / elapsed_s, self.taken.nano_usd / elapsed_s)
-        self.per_s = tuple((old + now) / 2 for old, now in zip(self.per_s, new, strict=True))  # type: ignore[assignment]
+    def ahead(self) -> Bound:
+        """What will be taken until the next portion is there, if it goes on as of late."""
+        fading = self.most.for_requests(math.ceil(self.most.requests * FADING))
+        self.most = max(self.taken, fading, key=lambda bound: bound.requests)
         self.taken = NOTHING
-        most = max(AHEAD, self.open + self.waiting.requests)
-        share = seconds if self.per_s[0] * seconds <= most else most / self.per_s[0]
-        return Bound(*(math.ceil(speed * share) for speed in self.per_s))
+        limit = max(LITTLE, MOST_AHEAD * self.most_open)
+        return self.most.for_requests(min(BATCHES * self.most.requests, limit))
 
 
 @dataclass(slots=True)
 class Reserve:
-    """One worker's, for all of its models. `pause_s`: batches to the ledger follow each other no faster.
+    """One worker's, for all of its models.
 
     Before a request: `take`, or `wait` and, once a portion came, `meet`. After it: `over`.
     """
 
-    clock: Callable[[], float]
-    pause_s: float
     _pools: dict[str, _Pool] = field(default_factory=dict)
     _users: int = 0
-    _asked_at: float = -math.inf
-    _round_trip_s: float = FIRST_ROUND_TRIP_S
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -70,6 +70,11 @@ class Reserve:
             yield
         finally:
             self._users -= 1
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a request waits for the next portion."""
+        return any(pool.waiting for pool in self._pools.values())
 
     @property
     def is_surplus(self) -> bool:
@@ -86,7 +91,9 @@ class Reserve:
 
     def wait(self, model: str, bound: Bound) -> None:
         """Have it reserved with the next portion."""
-        self._pools[model].waiting += bound
+        pool = self._pools[model]
+        pool.waiting += bound
+        pool.most_open = max(pool.most_open, pool.open + pool.waiting.requests)
 
     def meet(self, model: str, bound: Bound) -> bool:
         """For a request that waited: whether it may be sent now. It waits on otherwise."""
@@ -109,23 +116,18 @@ class Reserve:
 
     def due(self) -> Portions:
         """What goes into the next batch. What it gives back can be taken no more."""
-        now = self.clock()
-        elapsed_s = max(now - self._asked_at, self.pause_s)
-        self._asked_at = now
         portions = []
         for model, pool in self._pools.items():
-            ahead = pool.ahead(elapsed_s, ROUND_TRIPS * (self._round_trip_s + self.pause_s))
-            if self._users:
-                more = (pool.waiting + ahead - pool.free).above_zero()
-            else:
-                more, pool.free = NOTHING - pool.free, NOTHING
+            wanted = pool.waiting + pool.ahead() if self._users else NOTHING
+            more = (wanted - pool.free).above_zero()
+            if not self._users or (not more and pool.free.requests > 2 * wanted.requests + LITTLE):
+                more, pool.free = wanted - pool.free, wanted
             if more:
                 portions.append((model, more))
         return tuple(portions)
 
     def granted(self, portions: Portions) -> None:
         """The batch with these portions is acknowledged: they are in the ledger."""
-        self._round_trip_s = self.clock() - self._asked_at
         for model, more in portions:
             self._pools[model].free += more.above_zero()
 
@@ -133,3 +135,4 @@ class Reserve:
         pool.free -= bound
         pool.taken += bound
         pool.open += 1
+        pool.most_open = max(pool.most_open, pool.open)

@@ -68,6 +68,13 @@ class Bound(Record):
         """Whether the other is in it, in every respect."""
         return self.requests >= other.requests and self.tokens >= other.tokens and self.nano_usd >= other.nano_usd
 
+    def for_requests(self, requests: int) -> Bound:
+        """The same for another number of requests, rounded up."""
+        if not self.requests:
+            return NOTHING
+        tokens, nano_usd = (-(-part * requests // self.requests) for part in (self.tokens, self.nano_usd))
+        return Bound(requests, tokens, nano_usd)
+
     def above_zero(self) -> Bound:
         """Without what is below zero."""
         return Bound(max(0, self.requests), max(0, self.tokens), max(0, self.nano_usd))

@@ -30,7 +30,7 @@ from runner.limiter import Limiter, Stopped
 from runner.outbox import LINGER_S, Outbox
 from runner.plan import pairs
 from runner.protocol import Ack, Batch, Task
-from runner.reserve import AHEAD, Portions, Reserve
+from runner.reserve import LITTLE, Portions, Reserve
 from runner.usage import NOTHING, Bound, Usage
 
 CAP_USD = 0.001
@@ -267,18 +267,11 @@ def test_the_endpoints_own_count_lies_between_what_is_settled_and_that_with_what
         asyncio.run(live())
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 ONE = Bound(1, 100, 1000)
 
 
 def test_a_first_request_waits_for_its_own() -> None:
-    reserve = Reserve(Clock(), LINGER_S)
+    reserve = Reserve()
     with reserve.in_use():
         assert not reserve.take("m", ONE)
         reserve.wait("m", ONE)
@@ -291,7 +284,7 @@ def test_a_first_request_waits_for_its_own() -> None:
 
 
 def test_what_is_free_goes_back_when_no_request_can_come() -> None:
-    reserve = Reserve(Clock(), LINGER_S)
+    reserve = Reserve()
     with reserve.in_use():
         assert not reserve.take("m", ONE)
         reserve.wait("m", ONE)
@@ -309,8 +302,7 @@ def test_what_is_free_goes_back_when_no_request_can_come() -> None:
 @pytest.mark.parametrize("in_flight", [1, 16, 256])
 def test_few_requests_wait_and_little_is_reserved_ahead(in_flight: int, round_trip_s: float) -> None:
     """Every place in flight sends requests of 200 ms one after the other; so does the outbox with its batches."""
-    clock = Clock()
-    reserve = Reserve(clock, LINGER_S)
+    reserve = Reserve()
     busy: list[float] = []
     """When each of the requests in flight is over."""
     waiting = sent = granted = 0
@@ -318,27 +310,27 @@ def test_few_requests_wait_and_little_is_reserved_ahead(in_flight: int, round_tr
     batch_at, answer_at = LINGER_S, math.inf
     with reserve.in_use():
         for step in range(2000):
-            clock.now = step * 0.01
+            now = step * 0.01
             sent = 0 if step == 1000 else sent
-            for _ in [end for end in busy if end <= clock.now]:
+            for _ in [end for end in busy if end <= now]:
                 reserve.over("m")
-            busy = [end for end in busy if end > clock.now]
-            if answer_at <= clock.now:
+            busy = [end for end in busy if end > now]
+            if answer_at <= now:
                 reserve.granted(portions)
                 granted += sum(more.requests for _, more in portions)
                 while waiting and reserve.meet("m", ONE):
                     waiting, sent, granted = waiting - 1, sent + 1, granted - 1
-                    busy.append(clock.now + 0.199)
-                batch_at, answer_at = clock.now + LINGER_S, math.inf
+                    busy.append(now + 0.199)
+                batch_at, answer_at = now + LINGER_S, math.inf
             for _ in range(in_flight - len(busy) - waiting):
                 if reserve.take("m", ONE):
                     sent, granted = sent + 1, granted - 1
-                    busy.append(clock.now + 0.199)
+                    busy.append(now + 0.199)
                 else:
                     reserve.wait("m", ONE)
                     waiting += 1
-            if batch_at <= clock.now:
+            if batch_at <= now:
                 portions = reserve.due()
-                batch_at, answer_at = math.inf, clock.now + round_trip_s
-            assert 0 <= granted <= 2 * max(AHEAD, in_flight)
+                batch_at, answer_at = math.inf, now + round_trip_s
+            assert 0 <= granted <= 3 * in_flight + LITTLE
     assert sent > 0.9 * in_flight * 50, "once it is known how fast it goes"
