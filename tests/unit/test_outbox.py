@@ -10,6 +10,7 @@ from runner import outbox as outbox_module
 from runner.errors import DiskFull, StoppedEarly
 from runner.outbox import UNACKNOWLEDGED, Outbox
 from runner.protocol import Ack, Attempt, Batch
+from runner.usage import Bound
 
 
 def attempt(number: int) -> Attempt:
@@ -65,6 +66,23 @@ async def test_drain_waits_for_what_is_there_and_not_for_what_others_add_meanwhi
     async with asyncio.timeout(30):
         await outbox.drain()
     assert listener.requests == ["r1"]
+
+
+async def test_what_is_spent_was_acknowledged_as_reserved_before() -> None:
+    listener = Listener()
+    outbox = Outbox("s", listener)
+    for number in range(1, 4):
+        # Each more than whatever may have been reserved ahead.
+        bound = Bound(1, 10**number, 10**number)
+        with outbox.spending():
+            await asyncio.gather(*(outbox.hold("m", bound) for _ in range(50)))
+            assert sum(more.tokens for batch in listener.batches for _, more in batch.reserved) >= 50 * bound.tokens
+            for _ in range(50):
+                outbox.over("m", unsent=bound)
+        await outbox.drain()
+        asked = [more for batch in listener.batches for _, more in batch.reserved]
+        assert sum(asked, Bound()) == Bound(), "what was not used is given back"
+    assert len(listener.batches) < 15, "they do not ask one by one"
 
 
 @pytest.mark.parametrize("committed", [False, True])
