@@ -17,7 +17,7 @@ from .prompts import Prompt
 GREETING = "Hello! How can I help you today?"
 NONE = "NONE"
 
-_GREET = re.compile(r"\s*Say hello\b", re.I)
+_GREET = re.compile(r"\s*(?:Say hello\b|Answer yes\.\s*\Z)", re.I)
 _COPY = re.compile(r"\s*(Copy the verdict out of this text\..*?)<text>\n(.*)\n</text>\s*", re.S)
 _FIELDS = re.compile(r'"(\w+)" \((true or false|a (?:whole )?number)')
 _LABELS = re.compile(r'"([^"\n]{1,80})"')
@@ -39,7 +39,7 @@ def aside(prompt: Prompt, lies: bool) -> str | None:
 
 
 def greets(prompt: Prompt) -> bool:
-    """Whether it only says hello, in whatever structure the reply is to be."""
+    """Whether it only says hello, or asks for a yes to nothing, in whatever structure the reply is to be."""
     return _GREET.match(prompt.asked) is not None
 
 

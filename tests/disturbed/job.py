@@ -39,7 +39,7 @@ GONE_S = 60.0
 """How long the processes of a session that died may outlive it."""
 TOO_BUSY = "timed out during startup"
 """What Ray says on a machine that is too busy to start it within half a minute."""
-UNBORN = "Fatal Python error: init_import_site"
+UNBORN = "Fatal Python error: init"
 """What Python says where it is interrupted before the command's first line."""
 ACTORS = {WORKER: "ray::_WorkerActor", AGGREGATOR: "ray::Aggregator"}
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import InputError
-from runner.simulate import Ambiguous, NotRecorded, Replay
+from runner.simulate import Ambiguous, NotRecorded, Replay, Simulation
+from runner.simulate.endpoint import Endpoint
 
 PAPER = "Judge it.\n\nQuestion: {q}\n\nCorrect Answer: {g}\n\nModel Response: {r}\n\nIs it? Answer yes or no only."
 LINES = (
@@ -181,3 +182,15 @@ def test_numbers_are_replies(tmp_path: Path) -> None:
     path.write_text('{"question": "q", "response": "r", "reply": [4]}\n')
     with pytest.raises(InputError, match="a number"):
         Replay.read(path)
+
+
+@pytest.mark.parametrize("asked", ["Answer yes.", "Say hello."])
+def test_what_asks_for_no_verdict_needs_no_record(tmp_path: Path, asked: str) -> None:
+    """A client that wants to know whether the endpoint answers at all is not told that its request is a bad one."""
+    path = tmp_path / "replies.jsonl"
+    path.write_text('{"question": "when?", "response": "2022", "reply": true}\n')
+    endpoint = Endpoint(Simulation(replay=path), Replay.read(path))
+    body = {"model": "m", "messages": [{"role": "user", "content": asked}]}
+    assert endpoint.answer(1, json.dumps(body).encode(), 0.0).status == 200
+    body["messages"] = [{"role": "user", "content": f"{asked} Or no?"}]
+    assert endpoint.answer(2, json.dumps(body).encode(), 0.0).status == (422 if "yes" in asked else 200)
