@@ -135,6 +135,7 @@ def test_where_the_model_fails_the_run_goes_on_without_it(work: Workspace, troub
     assert any(note.startswith("reformat_failed") for notes in results["notes"].to_list() for note in notes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rejudge", [0, 2])
 def test_a_stop_makes_no_reply_final_whose_copy_was_not_tried(work: Workspace, rejudge: int) -> None:
     clean = sound(work, {})
@@ -188,6 +189,7 @@ def test_a_copy_that_was_asked_for_otherwise_says_so(work: Workspace) -> None:
         assert "not_sent:temperature" not in notes
 
 
+@pytest.mark.long
 def test_a_budget_that_the_stage_waits_for_ends_the_run_as_any_other(work: Workspace) -> None:
     price = {"input": 1.0, "output": 4.0}
     with running(Simulation(mumbled=0.5)) as judge_url, running() as url:

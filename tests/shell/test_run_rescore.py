@@ -197,6 +197,7 @@ def test_a_run_that_goes_on_is_read_by_one_reader_throughout(work: Workspace) ->
     assert set(frame.filter(pl.col("key").is_in(list(unread)))["state"]) == {"scored"}
 
 
+@pytest.mark.long
 def test_what_an_earlier_plan_had_comes_back_by_the_same_reader(work: Workspace) -> None:
     edit(work, "UPDATE judgments SET parser_version = '1'")
     assert work.run().status == 0
@@ -210,6 +211,7 @@ def test_what_an_earlier_plan_had_comes_back_by_the_same_reader(work: Workspace)
     assert (frame.height, set(frame["parser_version"])) == (120, {PARSER_VERSION})
 
 
+@pytest.mark.long
 def test_a_manifest_that_was_not_written_any_more_is_mended(work: Workspace) -> None:
     readable(work)
     assert work.command("rescore", str(work.out)).status == 0

@@ -189,6 +189,7 @@ def test_an_endpoint_that_is_away_costs_no_judgment(work: Workspace) -> None:
     assert judgments(work) == before and work.results().equals(published)
 
 
+@pytest.mark.long
 def test_a_batch_is_asked_again_as_it_was_composed(tmp_path: Path) -> None:
     work = Workspace(tmp_path)
     work.write_items(items(range(20)))

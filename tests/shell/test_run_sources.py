@@ -76,6 +76,7 @@ def commit(folder: Path, name: str, rows: list[dict[str, Any]]) -> str:
     return sha
 
 
+@pytest.mark.long
 def test_a_dataset_of_the_hub_is_read_at_the_commit_that_the_manifest_names(work: Workspace, url: str) -> None:
     folder = work.folder / "hub"
     rows = items(range(10))
