@@ -155,6 +155,7 @@ def held() -> Iterator[None]:
         endpoint.resume()
 
 
+@pytest.mark.long
 def test_a_node_is_lost_and_others_join(cluster: Nodes, sound: Any, tmp_path: Path) -> None:
     work, calm = Workspace(tmp_path), Workspace(tmp_path / "calm")
     rows = items(range(100))
@@ -180,8 +181,8 @@ def test_a_node_is_lost_and_others_join(cluster: Nodes, sound: Any, tmp_path: Pa
         done = finish(process)
         assert done.status == 0, done.stderr
         requests = stats(url)["requests"]
-    # The work that it held is none the worse for it.
-    assert done.stderr.count(" worker_died ") == done.stderr.count(" cause=node ") == 1
+    # The work that it held is none the worse for it. Others may have been placed there before Ray knew that it was lost.
+    assert done.stderr.count(" worker_died ") == done.stderr.count(" cause=node ") >= 1
     work.assert_each_trial_judged_once(len(rows))
     assert len(rows) <= requests <= len(rows) + 2 * in_flight
     assert work.results()["worker"].n_unique() >= 3
@@ -194,6 +195,7 @@ def test_a_node_is_lost_and_others_join(cluster: Nodes, sound: Any, tmp_path: Pa
     assert work.verdicts() == calm.verdicts()
 
 
+@pytest.mark.long
 def test_runs_beside_each_other_and_the_death_of_one(cluster: Nodes, sound: Any, tmp_path: Path) -> None:
     works = [Workspace(tmp_path / name) for name in ("dying", "other")]
     rows = items(range(50))

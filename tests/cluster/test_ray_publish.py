@@ -16,6 +16,7 @@ STARTS = 3
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
+@pytest.mark.long
 def test_the_aggregator_dies_while_a_segment_is_published(tmp_path: Path) -> None:
     work = Workspace(tmp_path)
     work.publish_often()

@@ -72,6 +72,7 @@ def started(*arguments: str, environment: Mapping[str, str], says: Path) -> Iter
                 os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_a_cluster_made_by_ray_start(folder: Path, tmp_path: Path) -> None:
     work = Workspace(tmp_path)
     work.write_items(items(range(10)))
