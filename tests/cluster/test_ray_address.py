@@ -181,7 +181,7 @@ def test_a_node_is_lost_and_others_join(cluster: Nodes, sound: Any, tmp_path: Pa
         done = finish(process)
         assert done.status == 0, done.stderr
         requests = stats(url)["requests"]
-    # The work that it held is none the worse for it. Others may have been placed there before Ray knew that it was lost.
+    # The work that it held is none the worse for it. Others may have been placed there before Ray knew it lost.
     assert done.stderr.count(" worker_died ") == done.stderr.count(" cause=node ") >= 1
     work.assert_each_trial_judged_once(len(rows))
     assert len(rows) <= requests <= len(rows) + 2 * in_flight

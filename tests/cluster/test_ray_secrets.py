@@ -72,7 +72,7 @@ def test_no_failure_tells_a_key(work: Workspace) -> None:
     [(judged,)] = work.query(
         "SELECT count(*) FROM judgments JOIN shards ON id = shard WHERE model = 'sound' AND state = 'scored'"
     )
-    # All but those whose request was called a bad one; where a worker died before it had told so, they were asked again.
+    # All but those whose request was called a bad one; where a worker died before it told so, they were asked again.
     assert len(rows) - 4 <= judged <= len(rows)
     assert "you sent" in done[-1].stderr, "the provider's words are told"
 
