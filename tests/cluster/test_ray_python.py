@@ -57,6 +57,7 @@ def environment() -> Iterator[dict[str, str]]:
     shutil.rmtree(sessions, ignore_errors=True)
 
 
+@pytest.mark.long
 def test_interrupted_and_run_again_with_a_judge_of_the_script(tmp_path: Path, environment: dict[str, str]) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, encoding="utf-8")

@@ -133,6 +133,7 @@ def test_a_wrong_key_is_told_without_the_key(work: Workspace) -> None:
     assert holding([work.out, Path(work.environment["RAY_TMPDIR"])], WRONG) == []
 
 
+@pytest.mark.long
 def test_a_sweep_takes_as_long_as_its_slowest_model(work: Workspace) -> None:
     rates = {"slow": 600, "middle": 750, "fast": 900}
     work.write_items(items(range(30), systems=["atlas"]))

@@ -113,6 +113,7 @@ def test_a_model_that_lies_is_never_believed(work: Workspace) -> None:
     assert "reformat" not in set(work.results()["stage"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trouble", ["wrong_key", "server_errors", "unknown", "away"])
 def test_where_the_model_fails_the_run_goes_on_without_it(work: Workspace, trouble: str) -> None:
     options: dict[str, dict[str, Any]] = {
