@@ -21,6 +21,7 @@ from .outcome import (
     Refused,
     Reply,
     Scored,
+    reason_of,
 )
 from .ragbench import RagbenchReply, SentenceSupport
 from .reformat import Reformat, reformat_of, text_to_copy_from
@@ -56,6 +57,7 @@ __all__ = [
     "library_names",
     "load_judge",
     "parse_judge",
+    "reason_of",
     "reformat_of",
     "text_of",
     "text_to_copy_from",

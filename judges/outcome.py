@@ -112,3 +112,16 @@ Outcome = Scored | Malformed | Refused | Failed | Poisoned
 """What a trial can end as."""
 
 STATES = ("scored", "malformed", "refused", "failed", "poisoned")
+
+
+def reason_of(outcome: Outcome) -> str | None:
+    """The code of why there is no score; None where there is one."""
+    match outcome:
+        case Malformed(code, _):
+            return code.value
+        case Refused(by, _) | Poisoned(by, _):
+            return by
+        case Failed(kind, _):
+            return kind
+        case Scored():
+            return None

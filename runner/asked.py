@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from judges import PARSER_VERSION, Failed, Item, Judge, Malformed, Outcome, Refused, Reply, Scored
+from judges import PARSER_VERSION, Failed, Item, Judge, Outcome, Provenance, Reply, Scored, reason_of
 
 from .batches import BLOCK_MARKER
 from .client import EndpointError
@@ -106,7 +106,6 @@ class Asked:
     def _judgment(self, place: int, outcome: Outcome, latency_s: float | None, called: bool) -> Judgment:
         trial, history, item = self.trials[place], self.histories[place], self.items[place]
         judge = self.pair.judge
-        reason: str | None = None
         verdict: Mapping[str, Any] | None = None
         stage = self.stage
         notes = (("json_hint",) if self.pair.json_hint else ()) + self.notes
@@ -114,27 +113,16 @@ class Asked:
             notes += (f"reformat_failed:{history.reformat_failed}",)
         if not self.batched and judge.marked(item, trial.template):
             notes += (BLOCK_MARKER,)
-        match outcome:
-            case Scored(verdict, provenance):
-                notes += provenance.notes
-                if stage == "first":
-                    stage = provenance.stage
-                elif provenance.stage == "reformat":
-                    stage, notes = provenance.stage, (*notes, f"asked:{stage}")
-                else:
-                    notes += (f"read:{provenance.stage}",)
-            case Malformed(code, _):
-                reason = code.value
-            case Refused(by, _):
-                reason = by
-            case Failed(kind, _):
-                reason = kind
+        if isinstance(outcome, Scored):
+            verdict = outcome.verdict
+            stage, of_reading = stage_of(stage, outcome.provenance)
+            notes += of_reading
         return Judgment(
             shard=trial.shard,
             position=trial.position,
             key=self.keys[place],
             state=outcome.state,
-            reason=reason,
+            reason=reason_of(outcome),
             verdict=None if verdict is None else json.dumps(dict(verdict), ensure_ascii=False),
             scores=None if verdict is None else json.dumps(judge.scores(verdict, item)),
             template=trial.template,
@@ -235,15 +223,20 @@ def outcomes_of(judge: Judge, reply: Reply, items: Sequence[Item]) -> list[Outco
 
 def reading_of(outcomes: Sequence[Outcome]) -> str | None:
     """What a reply was read as, in a word: the first trial without a score stands for all of its request."""
-    read = [outcome for outcome in outcomes if isinstance(outcome, Scored)]
-    match next((outcome for outcome in outcomes if not isinstance(outcome, Scored)), None):
-        case Malformed(code, _):
-            return f"malformed:{code.value}"
-        case Refused(by, _):
-            return f"refused:{by}"
-        case Failed(kind, _):
-            return f"failed:{kind}"
-    return read[0].provenance.stage if read else None
+    for outcome in outcomes:
+        if not isinstance(outcome, Scored):
+            return f"{outcome.state}:{reason_of(outcome)}"
+    return next((outcome.provenance.stage for outcome in outcomes if isinstance(outcome, Scored)), None)
+
+
+def stage_of(asked: str, provenance: Provenance) -> tuple[str, tuple[str, ...]]:
+    """The stage that a verdict's judgment names, of how it was asked for and how it was read; and notes, which name the
+    other of the two."""
+    if asked == "first":
+        return provenance.stage, provenance.notes
+    if provenance.stage == "reformat":
+        return provenance.stage, (*provenance.notes, f"asked:{asked}")
+    return asked, (*provenance.notes, f"read:{provenance.stage}")
 
 
 def item_of(trial: Trial) -> Item:

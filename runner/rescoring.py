@@ -16,20 +16,18 @@ from typing import Any
 
 from judges import (
     PARSER_VERSION,
-    Failed,
     Item,
     Judge,
-    Malformed,
     Outcome,
     Provenance,
-    Refused,
     Reply,
     Scored,
+    reason_of,
     reformat_of,
     text_to_copy_from,
 )
 
-from .asked import outcomes_of, reading_of
+from .asked import outcomes_of, reading_of, stage_of
 from .asking import request_id
 from .batches import BLOCK_MARKER
 from .changes import WAITING, Changes, Standing
@@ -258,37 +256,27 @@ class _Shard:
     def _judgment(self, position: int, old_notes: Sequence[str], read: _Read, same_request: bool = False) -> Row:
         """What a reply makes of the trial: the columns that follow the deciding reply."""
         item, template = self._items[position]
-        reason = verdict = scores = None
+        verdict = scores = None
         stage = read.attempt["stage"]
         # Notes of the requests, not of their reading: how this endpoint is asked, and how this very one was sampled.
         own = _OF_TRIAL + _OF_REQUEST if same_request else _OF_TRIAL
         notes = [note for note in old_notes if note.startswith(own)]
         if read.size == 1 and self._judge.marked(item, template):
             notes.append(BLOCK_MARKER)
-        match read.outcome:
-            case Scored(found, provenance):
-                verdict = json.dumps(dict(found), ensure_ascii=False)
-                scores = json.dumps(self._judge.scores(found, item))
-                notes += provenance.notes
-                if provenance.stage == REFORMAT:
-                    notes += [note for note in old_notes if note.startswith("prompt:")]
-                if stage == "first":
-                    stage = provenance.stage
-                elif provenance.stage == REFORMAT:
-                    stage, notes = provenance.stage, [*notes, f"asked:{stage}"]
-                else:
-                    notes.append(f"read:{provenance.stage}")
-            case Malformed(code, _):
-                reason = code.value
-            case Refused(by, _):
-                reason = by
-            case Failed(kind, _):
-                reason = kind
+        if isinstance(read.outcome, Scored):
+            found, provenance = read.outcome.verdict, read.outcome.provenance
+            verdict = json.dumps(dict(found), ensure_ascii=False)
+            scores = json.dumps(self._judge.scores(found, item))
+            if provenance.stage == REFORMAT:
+                prompts = (note for note in old_notes if note.startswith("prompt:"))
+                provenance = replace(provenance, notes=(*provenance.notes, *prompts))
+            stage, of_reading = stage_of(stage, provenance)
+            notes += of_reading
         return {
-            "state": read.outcome.state, "reason": reason, "verdict": verdict, "scores": scores, "stage": stage,
-            "notes": json.dumps(notes), "request_id": read.attempt["request_id"], "attempt": read.attempt["id"],
-            "latency_s": read.attempt["latency_s"], "worker": read.attempt["worker"], "batch_size": read.size,
-            "batch_position": read.place + 1, "bisect_depth": read.depth,
+            "state": read.outcome.state, "reason": reason_of(read.outcome), "verdict": verdict, "scores": scores,
+            "stage": stage, "notes": json.dumps(notes), "request_id": read.attempt["request_id"],
+            "attempt": read.attempt["id"], "latency_s": read.attempt["latency_s"], "worker": read.attempt["worker"],
+            "batch_size": read.size, "batch_position": read.place + 1, "bisect_depth": read.depth,
         }  # fmt: skip
 
 
