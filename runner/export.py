@@ -20,7 +20,7 @@ import orjson
 import polars as pl
 import pyarrow.parquet as pq
 
-from judges import Judge, text_of
+from judges import STATES, Judge, text_of
 
 from .columns import COLUMNS
 from .config import RunConfig
@@ -53,6 +53,8 @@ class Selection:
     judge: str | None = None
     model: str | None = None
     system: str | None = None
+    states: tuple[str, ...] = ()
+    """Trials that ended so; empty: all."""
 
 
 def export(
@@ -77,7 +79,8 @@ def export(
     tables = frames(
         staged, ledger, config, judges, judge=select.judge, model=select.model, fields=format == "longmemeval"
     )
-    selected = (table.filter(pl.col("system") == select.system) if select.system else table for table in tables)
+    wanted = _wanted(select)
+    selected = (table.filter(wanted) if wanted else table for table in tables)
     if format == "longmemeval":
         assert select.judge is not None
         label = _label(judges[select.judge], reading)
@@ -88,6 +91,11 @@ def export(
         raise InputError("--format parquet needs a file: give --to FILE")
     with _output(to) as file:
         return Exported(write(selected, file, config), 0)
+
+
+def _wanted(select: Selection) -> list[pl.Expr]:
+    wanted = [pl.col("system") == select.system] if select.system else []
+    return [*wanted, pl.col("state").is_in(select.states)] if select.states else wanted
 
 
 def _checked(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) -> Selection:
@@ -112,7 +120,9 @@ def _checked(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) 
                 )
             value = known[0]
         chosen[name] = value
-    return Selection(**chosen)
+    if unknown := [state for state in select.states if state not in STATES]:
+        raise InputError(f"--state {unknown[0]}: must be of {', '.join(STATES)}")
+    return Selection(**chosen, states=select.states)
 
 
 def _write_jsonl(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig) -> int:

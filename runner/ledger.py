@@ -233,6 +233,12 @@ class Ledger:
         """
         return list(schema.ATTEMPT_COLUMNS), self._db.rows(schema.ATTEMPT_ROWS, after_id, before, limit)
 
+    def error_of(self, attempt: int) -> str | None:
+        """What went wrong with an attempt, by its id; None: nothing, or it is not known."""
+        for (error,) in self._db.rows("SELECT error FROM attempts WHERE id = ?", attempt):
+            return None if error is None else str(error)
+        return None
+
     def calls(self, before: int = schema.ALL_SHARDS) -> list[Row]:
         """Requests as made, counted by all that tells how they went (see `readings.Call`).
 

@@ -58,6 +58,9 @@ def export(
     judge: Annotated[str | None, typer.Option(help="Only this judge.")] = None,
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
     system: Annotated[str | None, typer.Option(help="Only this system.")] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE,…", help="Only trials that ended so; several by commas.")
+    ] = None,
     reading: Annotated[Reading, typer.Option(help="For longmemeval: which reading is the label.")] = Reading.strict,
 ) -> None:
     """Write a run's judgments as rows."""
@@ -65,6 +68,7 @@ def export(
     from ..export import export as write
     from ..open_run import open_run
 
+    states = () if state is None else tuple(part.strip() for part in state.split(","))
     with open_run(run_directory) as opened:
         written = write(
             opened.config,
@@ -73,7 +77,7 @@ def export(
             opened.ledger,
             format=format.value,
             to=to,
-            select=Selection(judge, model, system),
+            select=Selection(judge, model, system, states),
             reading=reading.value,
         )
     left_out = f", {written.left_out:,} without a verdict left out" if written.left_out else ""

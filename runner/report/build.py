@@ -22,6 +22,7 @@ from runner.serving import serving
 from runner.staged import Staged
 from runner.susceptibility import susceptibility
 
+from .failures import Failures
 from .reading import how_read
 from .record import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, Report
 
@@ -44,7 +45,8 @@ def build(
     choosing = {name: judges[name].verdict_fields[0] for name in choices}
     # Repeats are several judgments of every answer.
     questions = Questions(staged.coverage if config.repeats > 1 else staged.several, scales)
-    seen = questions.watch(frames(staged, ledger, config, judges))
+    failures = Failures()
+    seen = failures.watch(questions.watch(frames(staged, ledger, config, judges)))
     counts = add(count(frame, labels, scales, choosing) for frame in seen)
     shards = ledger.shards()
     judge_order = {name: place for place, name in enumerate(judges)}
@@ -91,6 +93,7 @@ def build(
             sorted(_batches(counts, judges, ledger, len(own)), key=lambda each: place(each.judge, each.model))
         ),
         flags=tuple(sorted(_flags(counts), key=lambda each: (*place(each.judge, each.model), -each.trials, each.code))),
+        failures=failures.told(ledger, place),
         reading=how_read(counts, ledger, scales, choices, place, ledger.tallies(), len(own)),
         serving=tuple(
             sorted(serving(counts, scales) if counts else (), key=lambda each: place(each.judge, each.model))

@@ -58,6 +58,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "agreement": [_agreement(entry) for entry in report.agreement],
         "batches": [_batches(entry) for entry in report.batches],
         "flags": [asdict(flag) for flag in report.flags],
+        "failures": {"total": report.failed, "trials": [asdict(entry) for entry in report.failures]},
         "reading": report.reading.document(),
         "served": [asdict(entry) for entry in report.serving],
         "controls": [entry for each in report.susceptibility for entry in _controls(each)],

@@ -6,9 +6,10 @@ is told to the caller.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Iterator, Sequence
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 
 from .table import INTERVAL, Column, Table
 
@@ -18,6 +19,8 @@ _READABLE = 16
 """Names are cut down to this before a column gives way."""
 _LEAST = 8
 _CUT = "…"
+_LINES = 4
+"""Of a text that goes on in the next line."""
 
 
 def fit(table: Table, width: int) -> tuple[list[Table], list[str]]:
@@ -125,7 +128,7 @@ def _told_apart(table: Table, place: int) -> bool:
 
 
 def _leading(columns: Sequence[Column]) -> int:
-    return next((place for place, column in enumerate(columns) if not column.name), len(columns))
+    return next((place for place, column in enumerate(columns) if column.text or not column.name), len(columns))
 
 
 def _narrowed(table: Table, width: int, least: int, force: bool = False) -> Table | None:
@@ -161,10 +164,20 @@ def _cut(table: Table, place: int, width: int, floor: int) -> dict[str, str]:
     if not (table.columns[place].name or table.columns[place].outside):
         return {}
     names = _names(table, place)
+    if table.columns[place].text:
+        return {name: _lines(name, width) for name in names}
     if not _told_apart(table, place):
         return {name: name if cell_len(name) <= width else _end(name, width) for name in names}
     # What a wider cut leaves different a narrower one nearly always does, and at the floor it is known to.
     return next((cut for size in range(width, floor - 1, -1) if (cut := shortened(names, size))), {})
+
+
+def _lines(text: str, width: int) -> str:
+    """In as many lines as it takes, up to `_LINES`."""
+    lines = textwrap.wrap(text, width) if text.isascii() else chop_cells(text, width)
+    if len(lines) > _LINES:
+        lines = [*lines[: _LINES - 1], _end(lines[_LINES - 1] + _CUT * width, width)]
+    return "\n".join(lines)
 
 
 def _end(text: str, width: int) -> str:

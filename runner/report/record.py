@@ -16,6 +16,7 @@ from runner.susceptibility import Susceptibility
 from runner.usage import Bound
 
 from .company import moved
+from .failures import Failure
 from .injection import notices as sway_notices
 from .reading import Reading
 from .serving_table import changed
@@ -130,6 +131,8 @@ class Report:
     agreement: tuple[Agreement, ...]
     batches: tuple[Neighbours, ...]
     flags: tuple[Flag, ...]
+    failures: tuple[Failure, ...]
+    """Trials that ended in an error: some of each kind."""
     reading: Reading
     serving: tuple[Served, ...]
     """The parts of what was judged by a model that changed on its endpoint meanwhile."""
@@ -191,6 +194,11 @@ class Report:
     def unscored(self) -> int:
         """Trials judged without a score."""
         return sum(result.overall.unscored for result in self.results)
+
+    @property
+    def failed(self) -> int:
+        """Trials that ended in an error."""
+        return sum(result.overall.failed + result.overall.poisoned for result in self.results)
 
     @property
     def cost_usd(self) -> float | None:

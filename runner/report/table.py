@@ -23,6 +23,8 @@ class Column:
     extra: bool = False
     outside: bool = False
     """The header is a name of the run's (one a line), and may be cut like one."""
+    text: bool = False
+    """Words that are only read: where they are too wide they go on in the next line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from runner.graded import Mean
 from runner.metrics import Binary, Line, Result
 
 from .agreement_table import agreement_tables
+from .failure_table import failures
 from .injection_tables import controls, suspects
 from .reading_tables import reading_tables
 from .record import Cost, Report
@@ -31,6 +32,7 @@ def tables(report: Report) -> list[Table]:
     made += [
         _coverage(report),
         _reasons(report),
+        failures(report),
         served(report),
         flags(report),
         *reading_tables(report),

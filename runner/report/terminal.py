@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Sequence
+from typing import Literal
 
 from rich import box
 from rich.console import Console
@@ -132,13 +133,15 @@ class _Printer:
         drawn = RichTable(
             box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim",
         )  # fmt: skip
+        # Names over several lines end beside the numbers; a text begins beside them.
+        vertical: Literal["top", "bottom"] = "top" if any(column.text for column in table.columns) else "bottom"
         for column, width in zip(table.columns, widths, strict=True):
             drawn.add_column(
                 Text(column.header),
                 justify="left" if column.name else "right",
                 width=width,
                 no_wrap=True,
-                vertical="bottom",
+                vertical=vertical,
             )
         before: Sequence[str] = ()
         for place, row in enumerate(table.rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +97,15 @@ def judged_run(
                 continue
             request = f"{shard.id}-{row['row']}"
             key = trial_key(shard.id, row["row"])
-            attempts.append(_attempt(shard, request, key, fingerprint))
+            ended = dict(told)
+            attempts.append(replace(_attempt(shard, request, key, fingerprint), error=ended.pop("error", None)))
             usual: dict[str, Any] = dict(
                 shard=shard.id, position=row["row"] - shard.first_row, key=key, state="scored", reason=None,
                 template=template, stage="strict", notes=(), parser_version="1", structured="off",
                 batch_size=1, batch_position=1, bisect_depth=0, request_id=request,
                 attempts=1, usage=USAGE, latency_s=0.5, judged_at=1e9 + 0.25, worker="w",
             )  # fmt: skip
-            judgments.append(Judgment(**(usual | dict(told))))
+            judgments.append(Judgment(**(usual | ended)))
         ledger.record(Batch("test", seq, tuple(attempts), tuple(judgments)))
     return Run(directory / "run", parsed, {judge.name: judge for judge in loaded}, staged, ledger)
 

@@ -267,6 +267,8 @@ def test_wrong_selections_name_the_choices(tmp_path: Path) -> None:
         exported(run, tmp_path, format="longmemeval", select=Selection(model="m1"))
     with pytest.raises(InputError, match=r"no such judge; did you mean 'yes-no'"):
         exported(run, tmp_path, format="jsonl", select=Selection(judge="yes_no"))
+    with pytest.raises(InputError, match="--state fail: must be of scored, malformed, refused, failed, poisoned"):
+        exported(run, tmp_path, format="jsonl", select=Selection(states=("fail",)))
     with pytest.raises(InputError, match=r"--format longmemeval"):
         exported(run, tmp_path, format="jsonl", reading="official")
     assert not (tmp_path / "export").exists()
