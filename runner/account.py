@@ -203,6 +203,7 @@ class Account:
             is_open=self.breaker.is_open,
             probes=self.breaker.probes,
             has_turn=self._has_turn,
+            put_off=self._throttled_in_a_row,
             unreachable=self.unreachable,
             last_error=self.last_error,
             in_flight=self.limiter.in_flight,
@@ -214,7 +215,7 @@ class Account:
         return news
 
     def _count(self, error: EndpointError) -> None:
-        self.last_error = f"{error.kind.value}: {error.message}"
+        self.last_error = f"{error.kind.value}: {error.told}"
         if error.status is not None:
             self.answered += 1
             self.unreachable = 0
@@ -223,6 +224,8 @@ class Account:
             self._throttled_in_a_row += 1
         elif error.kind is ErrorKind.UNREACHABLE:
             self.unreachable += 1
+        elif error.kind not in AWAY:
+            self._throttled_in_a_row = 0
 
     def _saw_answer(self, good: bool) -> None:
         was_open, was_away = self.breaker.is_open, self.breaker.answered()

@@ -87,6 +87,13 @@ class EndpointError(Exception):
                 return self.status in GAVE_UP_WAITING
         return False
 
+    @property
+    def told(self) -> str:
+        """The provider's words, with the status they came with, and how long it asks to be left alone."""
+        status = "" if self.status is None or self.message.startswith("HTTP ") else f"HTTP {self.status}: "
+        wait = "" if self.retry_after_s is None else f", Retry-After {self.retry_after_s:g} s"
+        return f"{status}{self.message}{wait}"
+
     def __str__(self) -> str:
         return f"{self.kind.value}: {self.message}"
 

@@ -162,7 +162,7 @@ class Retry(_Record):
     """The model that copies the verdict out of a reply that cannot be read: a name of `models`, `same` (the judge model
     itself), another model id, or a model of its own; null leaves that stage out."""
     max_outage: str = "30m"
-    """How long a whole endpoint may be unreachable before the run stops, resumable."""
+    """How long a whole endpoint may be unreachable, or answer 429s alone, before the run stops, resumable."""
     hang: str = "60s"
     """How long a worker may give no sign of life before it is killed: code of a judge that never returns holds up all
     that its worker does. The trial that does so is recorded as poisoned."""

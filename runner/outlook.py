@@ -1,8 +1,8 @@
 """Whether an account is worth going on with, as all workers together see its endpoint, and who may ask it.
 
-Pure: time comes in as a number. An endpoint that was never reached, that has been away for too long, or that wants
-something of the user is closed; the other accounts of a sweep go on. One that has given no good reply yet is asked by a
-few workers only, and one that is away by one at a time.
+Pure: time comes in as a number. An endpoint that was never reached, that has let nothing through for too long (it is
+away, or answers with nothing but 429s), or that wants something of the user is closed; the other accounts of a sweep go
+on. One that has given no good reply yet is asked by a few workers only, and one that is away by one at a time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,11 @@ class _Account:
     answered: bool = False
     throttled: int = 0
     trouble_since: float | None = None
+    only_throttled: bool = False
+    """Whether since then nothing was seen but 429s."""
     failing: dict[str, int] = field(default_factory=dict)
+    put_off: dict[str, int] = field(default_factory=dict)
+    """Worker → its 429s in a row."""
     idle: set[str] = field(default_factory=set)
     """Workers that hold nothing of it: what failed last there is no outage, however long nothing succeeds after it."""
     unreachable: dict[str, int] = field(default_factory=dict)
@@ -38,6 +42,11 @@ class _Account:
     """It has given a good reply."""
     starters: list[str] = field(default_factory=list)
     recovery: Recovery = field(default_factory=Recovery)
+
+    @property
+    def in_trouble(self) -> bool:
+        """Whether the last that some worker with trials of it saw there was not good."""
+        return any(self.failing.values()) or any(self.put_off.values())
 
 
 class Outlook:
@@ -64,15 +73,19 @@ class Outlook:
                 worker, heard.is_open, heard.probes, heard.succeeded > 0, now_s, has_turn=heard.has_turn
             )
             account.throttled += heard.throttled
-            account.last_error = heard.last_error or account.last_error
-            account.failing[worker] = 0 if worker in account.idle else heard.failing
+            if heard.failing or heard.put_off:
+                account.last_error = heard.last_error or account.last_error
+            is_idle = worker in account.idle
+            account.failing[worker], account.put_off[worker] = (0, 0) if is_idle else (heard.failing, heard.put_off)
             if heard.unreachable > account.unreachable.get(worker, 0):
                 account.unreachable_at = now_s
             account.unreachable[worker] = heard.unreachable
-            if heard.succeeded or heard.throttled or not any(account.failing.values()):
+            if heard.succeeded or not account.in_trouble:
                 account.trouble_since = None
             elif account.trouble_since is None:
-                account.trouble_since = now_s
+                account.trouble_since, account.only_throttled = now_s, True
+            if heard.failing or heard.answered > heard.throttled:
+                account.only_throttled = False
             if heard.account not in self.closed and (why := self._why_give_up(heard.account, account, now_s)):
                 self._given_up[heard.account] = why
                 closed.append(heard.account)
@@ -88,7 +101,8 @@ class Outlook:
         if not account.answered and probes >= NEVER_REACHED_PROBES and away_s >= NEVER_REACHED_S and still_failing:
             return f"{name}: {account.where} was never reached ({account.last_error}); run the same command to go on"
         if away_s >= self._max_outage_s:
-            return f"{name}: {account.where} gave no good reply for {self._max_outage} ({account.last_error})"
+            what = "answered nothing but 429s" if account.only_throttled else "gave no good reply"
+            return f"{name}: {account.where} {what} for {self._max_outage} ({account.last_error})"
         return None
 
     def admitted(self, demand: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
@@ -128,6 +142,7 @@ class Outlook:
         """The worker is gone; so is what it saw."""
         for account in self._accounts.values():
             account.failing.pop(worker, None)
+            account.put_off.pop(worker, None)
             account.unreachable.pop(worker, None)
             account.recovery.forget(worker)
 

@@ -262,6 +262,8 @@ class AccountNews(Record):
     """Probes that failed since then."""
     has_turn: bool = False
     """It was given the turn to probe, and has not done so yet."""
+    put_off: int = 0
+    """429s since a request succeeded or was at fault itself."""
     unreachable: int = 0
     """Connections that could not be made since the last HTTP reply of any kind."""
     last_error: str | None = None

@@ -327,6 +327,23 @@ def test_single_429s_hold_up_their_own_requests_only(work: Workspace) -> None:
     assert sum(meanwhile) >= 0.7 * len(meanwhile)
 
 
+def test_an_endpoint_that_answers_nothing_but_429s_ends_the_run_for_itself_alone(work: Workspace) -> None:
+    rows = items(range(20), systems=["atlas"])
+    work.write_items(rows)
+    storm = Simulation(throttled=1.0, max_faults_in_a_row=None, retry_after_s=600.0)
+    with running(storm) as busy, running() as fine:
+        work.write_config(model(busy, "busy"), model(fine, "fine"), retry={"attempts": 1, "max_outage": "2s"})
+        stopped = work.run()
+        assert stopped.status == 4, stopped.stderr
+        words = "answered nothing but 429s for 2s (throttled: HTTP 429: Rate limit reached., Retry-After 600 s)"
+        assert f"busy: {busy} {words}" in stopped.stderr
+        assert work.query("SELECT state, count(*) FROM judgments GROUP BY state") == [("scored", len(rows))]
+        assert work.query("SELECT count(*) FROM pending") == [(0,)]
+        done = work.run("--set", f"models.0.base_url={fine}")
+        assert done.status == 0, done.stderr
+    assert_unharmed(work, 2 * len(rows))
+
+
 def test_a_wrong_key_costs_a_handful_of_calls_however_many_may_be_in_flight(work: Workspace) -> None:
     with running(Simulation(api_key="another", latency_ms=50)) as url:
         work.write_config(model(url, limits={"in_flight": 256}))

@@ -69,11 +69,45 @@ def test_an_endpoint_that_nobody_asks_any_more_is_not_away() -> None:
     assert seen.heard("w2", news(failing=8), 260.0) == ["shared"], "asked again, it is away"
 
 
-def test_429_is_no_outage() -> None:
+def test_429s_are_no_outage_as_long_as_something_is_let_through() -> None:
     seen = outlook(max_outage="60s")
     for now in range(0, 600, 10):
-        assert seen.heard("w", news(answered=5, throttled=5), float(now)) == []
+        through = now % 50 == 40
+        told = news(answered=5 + through, succeeded=int(through), throttled=5, put_off=now % 50)
+        assert seen.heard("w", told, float(now)) == []
     assert seen.throttled == {"shared": 300}
+
+
+def test_an_endpoint_that_answers_nothing_but_429s_is_given_up_after_max_outage() -> None:
+    seen = outlook(max_outage="60s")
+    seen.heard("w", news(succeeded=1, answered=1), 0.0)
+    words = "throttled: HTTP 429: slow down, Retry-After 3600 s"
+    assert seen.heard("w", news(answered=3, throttled=3, put_off=3, last_error=words), 5.0) == []
+    # Asked to wait for so long, it sends nothing meanwhile.
+    for now in range(6, 65):
+        assert seen.heard("w", news(put_off=3, last_error=words), float(now)) == []
+    assert seen.heard("w", news(put_off=3, last_error=words), 65.0) == ["shared"]
+    assert f"answered nothing but 429s for 60s ({words})" in seen.given_up[0]
+
+
+def test_what_one_worker_gets_through_counts_for_those_that_get_429s() -> None:
+    seen = outlook(max_outage="60s")
+    for now in range(0, 600, 30):
+        assert seen.heard("w1", news(answered=1, throttled=1, put_off=now + 1), float(now)) == []
+        seen.heard("w2", news(answered=1, succeeded=1), float(now + 1))
+    # It has nothing left to ask there, and neither has the other: no trouble.
+    seen.admitted({"w1": {"other": 1}, "w2": {"other": 1}})
+    assert seen.heard("w1", news(put_off=601), 700.0) == []
+    assert seen.heard("w1", news(put_off=601), 900.0) == []
+
+
+def test_429s_and_failures_in_turn_are_an_outage_too() -> None:
+    seen = outlook(max_outage="60s")
+    for now in range(0, 60, 2):
+        assert seen.heard("w", news(answered=1, throttled=1, put_off=1 + now), float(now)) == []
+        assert seen.heard("w", news(answered=1, failing=1, put_off=1 + now, last_error="server"), now + 1.0) == []
+    assert seen.heard("w", news(answered=1, failing=1, put_off=60, last_error="server"), 60.0) == ["shared"]
+    assert "gave no good reply for 60s (server)" in seen.given_up[0]
 
 
 def test_what_takes_no_requests_now_is_said() -> None:
