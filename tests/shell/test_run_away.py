@@ -282,7 +282,12 @@ def test_a_403_about_the_key_stops_the_account_after_a_handful_of_calls(work: Wo
 
 def test_a_401_between_good_replies_stops_nothing(work: Workspace) -> None:
     counted = Counted()
-    with answering(lambda prompt: (401, "who?") if counted.one() in (40, 41, 90) else (200, "Yes")) as url:
+
+    def answer(prompt: str) -> tuple[int, str]:
+        # Probes are left out of the count: how many of them come depends on the machine's load.
+        return (401, "who?") if number(prompt) >= 0 and counted.one() in (40, 41, 90) else (200, "Yes")
+
+    with answering(answer) as url:
         work.write_config(model(url, limits={"in_flight": 4}))
         ended = work.run()
     assert ended.status == 0, ended.stderr
