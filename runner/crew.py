@@ -72,6 +72,11 @@ class Crew:
         """Why nothing more is started."""
         self.stopped_at = 0.0
 
+    @property
+    def suspected(self) -> Mapping[tuple[str, str], int]:
+        """How many trials of a judge and a model are suspected of killing workers, where any are."""
+        return self._losses.suspected
+
     def stop(self, why: JuryboxError) -> None:
         """Start nothing more and let what is in flight end. The first reason stands."""
         if self.stopped is None:

@@ -38,14 +38,14 @@ JUDGE_AGAIN = ("malformed", "refused", "halved", "retry")
 LAST_TRY = ("parked",)
 
 log = structlog.get_logger()
-Watch = Callable[[Snapshot, Mapping[str, int], Mapping[str, str]], None]
+Watch = Callable[[Snapshot, Mapping[str, int], Mapping[str, str], Mapping[tuple[str, str], int]], None]
 
 
 class Driver:
     """Carries out one plan on one pool.
 
-    `watch` is called twice a second with the live counts, the 429s by account, and a word on each account that takes no
-    requests now.
+    `watch` is called twice a second with the live counts, the 429s by account, a word on each account that takes no
+    requests now, and the number of trials by judge and model that are suspected of killing workers.
 
     `done` holds the judged trials of each shard, by shard id, as the ledger has them at the start.
     """
@@ -60,7 +60,7 @@ class Driver:
         pool: Pool,
         *,
         spent_usd: float = 0.0,
-        watch: Watch = lambda snapshot, throttled, states: None,
+        watch: Watch = lambda snapshot, throttled, states, suspected: None,
         modes: Modes | None = None,
         settled: Callable[[Modes], None] = lambda modes: None,
     ) -> None:
@@ -134,7 +134,7 @@ class Driver:
             # Before the snapshot: what a task left waiting is recorded before the task ends.
             was_idle = self._dispatch.idle
             snapshot = await self._pool.aggregator.snapshot()
-            self._watch(snapshot, self._outlook.throttled, self._outlook.states)
+            self._watch(snapshot, self._outlook.throttled, self._outlook.states, self._crew.suspected)
             if (no_room := snapshot.unrecorded or snapshot.shortage) is not None:
                 self.stop(DiskFull(no_room))
             if self._crew.stopped is None:

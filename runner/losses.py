@@ -7,6 +7,7 @@ how a trial that kills its workers is recorded. The decisions are `suspects`'.
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from .plan import Pair
 from .poison import RECORDER, poisoned
 from .pool import AggregatorHandle, WorkerHandle
 from .protocol import Task, Trial
-from .suspects import Streak, after_death
+from .suspects import DEATHS_ALONE, Fate, Part, Streak, after_death
 
 log = structlog.get_logger()
 
@@ -54,6 +55,16 @@ class Losses:
         self._stop = stop
         self._streak = Streak()
         self._handed: dict[int, _Handed] = {}
+        self._suspects: dict[int, tuple[tuple[str, str], int]] = {}
+        """Suspected work by id, wherever it is: its judge and model, and its trials."""
+
+    @property
+    def suspected(self) -> dict[tuple[str, str], int]:
+        """How many trials of a judge and a model are suspected of killing workers, where any are."""
+        found: Counter[tuple[str, str]] = Counter()
+        for pair, trials in self._suspects.values():
+            found[pair] += trials
+        return dict(found)
 
     async def handing(self, work: Work, task: Task, worker: WorkerHandle) -> None:
         """The worker is about to get this task: from now on, its death tells something of it."""
@@ -65,6 +76,7 @@ class Losses:
     def returned(self, work: Work) -> None:
         """The task was carried out."""
         del self._handed[work.id]
+        self._suspects.pop(work.id, None)
         self._streak.done()
 
     async def died(
@@ -95,6 +107,7 @@ class Losses:
         sent = [[place_of(trial) for trial in request] for request in handed.task.requests]
         left = await self._assembler.left(handed.task)
         fate = after_death(work, why.death, sent, left, self._new_id)
+        self._suspect(work, handed.task, fate, why)
         if fate.poisoned is not None:
             await self._condemn(handed, why)
         if fate.hopeless:
@@ -103,6 +116,28 @@ class Losses:
                 StoppedEarly(f"{task.judge} × {task.model}: its first question kills the workers; {why.message}")
             )
         return fate.again
+
+    def _suspect(self, work: Work, task: Task, fate: Fate, why: WorkerDied) -> None:
+        """Note what is suspected now, and tell how the search for what kills the workers goes on."""
+        if why.death == "node":
+            return
+        self._suspects.pop(work.id, None)
+        pair = task.judge, task.model
+        for part in fate.again:
+            if part.alone and isinstance(part.payload, Part):
+                self._suspects[part.id] = pair, len(part.payload.trials)
+        names = {"judge": task.judge, "model": task.model}
+        match fate.again:
+            case [Work(alone=True, deaths=deaths, payload=Part(trials=[_]))] if deaths:
+                [trial] = [trial for request in task.requests for trial in request]
+                log.warning(
+                    "trial_died_alone", item=trial.item_id, system=trial.system, **names, deaths=deaths,
+                    of=DEATHS_ALONE, cause=why.death,
+                )  # fmt: skip
+            case [Work(alone=True), *_] if pair in self.suspected:
+                tell = log.info if work.alone else log.warning
+                search = "their workers died; fresh ones that get nothing else judge them, in halves where they die too"
+                tell("trials_suspected", trials=self.suspected[pair], **names, why=search)
 
     async def _condemn(self, handed: _Handed, why: WorkerDied) -> None:
         task, [trial] = handed.task, handed.trials

@@ -84,7 +84,11 @@ class Pace:
 
 
 def rows(
-    snapshot: Snapshot, pace: Pace, throttled: Mapping[str, int] | None = None, states: Mapping[str, str] | None = None
+    snapshot: Snapshot,
+    pace: Pace,
+    throttled: Mapping[str, int] | None = None,
+    states: Mapping[str, str] | None = None,
+    suspected: Mapping[Pair, int] | None = None,
 ) -> list[Row]:
     """The rows to show, in the snapshot's order. `throttled` and `states` are by model."""
     return [
@@ -98,7 +102,7 @@ def rows(
             rate_per_s=pace.rate((judge, model), tally.done),
             throttled=(throttled or {}).get(model, 0),
             cost_usd=tally.usage.cost_usd,
-            note=(states or {}).get(model, ""),
+            note=(states or {}).get(model) or _search((suspected or {}).get((judge, model), 0)),
         )
         for (judge, model), tally in snapshot.tallies.items()
     ]
@@ -207,12 +211,16 @@ class Progress:
         snapshot: Snapshot,
         throttled: Mapping[str, int] | None = None,
         states: Mapping[str, str] | None = None,
+        suspected: Mapping[Pair, int] | None = None,
     ) -> None:
-        """Show the newest counts. `throttled`: 429s by account; `states`: a word by account, as `endpoint away`."""
+        """Show the newest counts. `throttled`: 429s by account; `states`: a word by account, as `endpoint away`;
+        `suspected`: trials that may kill their workers.
+        """
         if self._quiet:
             return
         models = {model for _, model in snapshot.tallies}
-        self._rows = rows(snapshot, self._pace, self._by_model(throttled, models), self._by_model(states, models))
+        by_model = self._by_model(throttled, models), self._by_model(states, models)
+        self._rows = rows(snapshot, self._pace, *by_model, suspected)
         if self._live is not None:
             self._live.update(table(self._rows), refresh=True)
             return
@@ -245,6 +253,10 @@ class Progress:
         except OSError:
             # A file on a full disk, or a reader that has gone: nobody is told, and the run goes on.
             self._quiet = True
+
+
+def _search(suspected: int) -> str:
+    return f"workers die, {suspected:,} trial{'s' * (suspected != 1)} suspected" if suspected else ""
 
 
 def percent(share: float, digits: int = 0) -> str:

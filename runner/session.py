@@ -236,7 +236,7 @@ class Session:
         plan: Plan,
         *,
         make_pool: Callable[[], Pool],
-        watch: Watch = lambda snapshot, throttled, states: None,
+        watch: Watch = lambda snapshot, throttled, states, suspected: None,
         switch: Switch | None = None,
     ) -> None:
         """Judge what the plan leaves to do; raises why it stopped before the end. `switch` stops it from elsewhere."""

@@ -88,6 +88,8 @@ def test_exactly_the_trials_that_kill_their_workers_are_poisoned(work: Workspace
         }  # fmt: skip
         told = [re.search(r"item=(\S+)", line) for line in done.stderr.splitlines() if "trial_poisoned" in line]
         assert sorted(match[1] for match in told if match) == sorted(found)
+        assert " trials_suspected " in done.stderr
+        assert done.stderr.count(" trial_died_alone ") == len(found)
         assert {row["system"] for row in found.values()} == {"atlas", "brook"}
         deaths = done.stderr.count(" worker_died ")
         # Bought twice at most: what a dead worker had in flight, and what it had not yet handed over.

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mortal_pool import MortalPool
 from runs import Workspace, items, log_of, model, stats, trial_of
+from structlog.testing import capture_logs
 
 from runner.config import load_config
 from runner.errors import ConfigError, StoppedEarly
@@ -67,6 +68,7 @@ class Deadly(Workspace):
         kind: type[MortalPool] = MortalPool,
     ) -> int:
         """Carry out the run here; how many workers that took. `planned` is called before the first of them starts."""
+        self.suspected: list[Mapping[tuple[str, str], int]] = []
         config = load_config(self.config)
         with Session(config, self.folder, self.out) as session:
             plan = session.prepare()
@@ -80,7 +82,7 @@ class Deadly(Workspace):
                 return pool[0]
 
             try:
-                session.judge(plan, make_pool=made)
+                session.judge(plan, make_pool=made, watch=lambda *seen: self.suspected.append(seen[-1]))
             finally:
                 session.finish()
         return pool[0].started
@@ -118,6 +120,29 @@ def test_trials_that_kill_their_workers_are_poisoned_and_the_others_scored(tmp_p
     keys = dict(work.results().select("item_id", "key").iter_rows())
     assert work.poisoned() == {}
     assert {name: keys[name] for name in deadly} == {name: row["key"] for name, row in found.items()}
+
+
+def test_the_search_for_a_poison_is_told(tmp_path: Path) -> None:
+    deadly = {"q3-atlas", "q17-brook"}
+    work = Deadly(tmp_path, *deadly)
+    rows = items(range(20))
+    work.write_items(rows)
+    with running(Simulation(latency_ms=5)) as url, capture_logs() as told:
+        work.write_config(model(url, limits={"in_flight": 8}), judges=["./mine.py:judge"])
+        work.judge(2)
+    pair = {"judge": "deadly", "model": "judge"}
+    searches = [entry for entry in told if entry["event"] == "trials_suspected"]
+    assert searches[0]["log_level"] == "warning"
+    assert all(entry.items() >= pair.items() and 0 < entry["trials"] <= len(rows) for entry in searches)
+    for name in deadly:
+        about = [(entry["event"], entry["log_level"]) for entry in told if entry.get("item") == name]
+        assert about == [("trial_died_alone", "warning"), ("trial_poisoned", "warning")]
+    alone = [entry for entry in told if entry["event"] == "trial_died_alone"]
+    assert {(entry["deaths"], entry["of"]) for entry in alone} == {(1, 2)}
+    assert all(entry.items() >= pair.items() for entry in alone)
+    # As the progress has it: somebody is suspected, and in the end nobody is any more.
+    assert {*work.suspected[0], *work.suspected[-1]} == set()
+    assert {pair for seen in work.suspected for pair in seen} == {("deadly", "judge")}
 
 
 def test_a_poison_that_shows_only_when_a_trial_is_judged_again(tmp_path: Path) -> None:

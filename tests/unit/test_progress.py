@@ -95,6 +95,10 @@ def test_plain_lines_come_at_steps_and_after_a_while_and_at_the_end() -> None:
         assert len(lines()) == 1
         progress.update(snapshot(12), states={"small": "outage 1s"})
         assert len(lines()) == 1
+        progress.update(snapshot(12), suspected={("yes-no", "small"): 3})
+        assert "workers die, 3 trials suspected" in lines()[0]
+        progress.update(snapshot(12), suspected={("yes-no", "small"): 1})
+        assert lines()[0].endswith("workers die, 1 trial suspected\n")
         progress.update(snapshot(100))
         assert "100 % 100/100" in lines()[0]
         clock.now += 60
