@@ -90,7 +90,7 @@ class Account:
     @asynccontextmanager
     async def place(self, asked: Asked, *, probe: bool = False) -> AsyncIterator[Place]:
         """Room for one request in the limits, and in what the ledger has reserved. Raises Stopped."""
-        async with self.limiter.slot(asked.tokens, asked.usd, probe=probe) as slot:
+        async with self.limiter.slot(asked.tokens, asked.bound.usd, probe=probe) as slot:
             await self.outbox.hold(asked.task.model, asked.bound)
             place = Place(asked, slot)
             try:

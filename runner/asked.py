@@ -27,7 +27,7 @@ from .usage import NOTHING, Bound
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A rendered request. `tokens` and `usd` are what it may take at most, by estimate.
+    """A rendered request. `tokens` is what it may take at most, by estimate.
 
     `trials`, `items`, `keys` and `histories` are in the order of the request; `histories` as of now.
     """
@@ -40,7 +40,6 @@ class Asked:
     pair: Pair
     body: dict[str, Any]
     tokens: int
-    usd: float
     bound: Bound
     """What it can come to, whatever the tokenizer: reserved before it is sent."""
     request_id: str

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from .asked import Asked, item_of
-from .config import Model, Price
+from .config import Model
 from .ladder import resampled
 from .plan import Messages, Pair, estimate_tokens, prompt_bytes
 from .protocol import History, Task, Trial
@@ -46,7 +46,6 @@ def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked
         messages = rendered[0]
     stage = stage_of(trials[0].history)
     sampling = resampled(pair.sampling, trials[0].history)
-    tokens, usd = at_most(messages, sampling.get("max_tokens", pair.sampling.max_tokens), pair.model.price)
     body = pair.body(messages, len(trials), sampling)
     return Asked(
         task=task,
@@ -56,8 +55,7 @@ def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked
         keys=keys,
         pair=pair,
         body=body,
-        tokens=tokens,
-        usd=usd,
+        tokens=tokens_at_most(messages, sampling.get("max_tokens", pair.sampling.max_tokens)),
         bound=bound_of(body, pair.model),
         request_id=request_id(stage, keys),
         worker=worker,
@@ -68,7 +66,6 @@ def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked
 
 def about_nothing(task: Task, pair: Pair, body: dict[str, Any], worker: str) -> Asked:
     """A request that no trial is in."""
-    tokens, usd = at_most(body["messages"], body.get("max_tokens"), pair.model.price)
     return Asked(
         task=task,
         trials=(),
@@ -77,8 +74,7 @@ def about_nothing(task: Task, pair: Pair, body: dict[str, Any], worker: str) -> 
         keys=(),
         pair=pair,
         body=body,
-        tokens=tokens,
-        usd=usd,
+        tokens=tokens_at_most(body["messages"], body.get("max_tokens")),
         bound=bound_of(body, pair.model),
         request_id="",
         worker=worker,
@@ -86,12 +82,9 @@ def about_nothing(task: Task, pair: Pair, body: dict[str, Any], worker: str) -> 
     )
 
 
-def at_most(messages: Messages, max_tokens: int | None, price: Price | None) -> tuple[int, float]:
-    """Tokens and USD that a request may take at most, by estimate: what the limits are kept by."""
-    tokens_in = estimate_tokens(prompt_bytes(messages))
-    tokens_out = max_tokens or DEFAULT_REPLY_TOKENS
-    usd = 0.0 if price is None else (tokens_in * price.input + tokens_out * price.output) / 1e6
-    return tokens_in + tokens_out, usd
+def tokens_at_most(messages: Messages, max_tokens: int | None) -> int:
+    """Tokens that a request may take at most, by estimate: what the limits of tokens are kept by."""
+    return estimate_tokens(prompt_bytes(messages)) + (max_tokens or DEFAULT_REPLY_TOKENS)
 
 
 def bound_of(body: Mapping[str, Any], model: Model) -> Bound:

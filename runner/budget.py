@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from .config import Limits
-from .funds import Funds
+from .funds import Funds, Remainder
 from .pace import Pace
 from .protocol import AccountNews, Lease
 
@@ -116,8 +116,8 @@ class Budget:
         for entry in news:
             self._accounts[entry.account].pace.heard(worker, entry, now_s)
 
-    def exhausted(self) -> bool:
-        """Whether all work waits for money that is not there: no request is in flight, and none can be paid."""
+    def exhausted(self) -> Remainder | None:
+        """What is left where all work waits for money that is not there: none is in flight, and none can be paid."""
         return self._funds.exhausted()
 
     def _lease(self, name: str, account: _Account, worker: str) -> Lease:

@@ -262,8 +262,13 @@ class Crew:
         if self._outlook.working > working:
             # Workers that were held back may begin.
             self._be_quick()
-        if self._budget.exhausted():
-            self.stop(StoppedEarly(f"the budget of {self._config.budget.usd} USD is spent; raise budget.usd to go on"))
+        if (remainder := self._budget.exhausted()) is not None:
+            self.stop(
+                StoppedEarly(
+                    f"the budget of {self._config.budget.usd} USD is spent but for {remainder.left_usd:.2g} USD, "
+                    f"and the next request may cost {remainder.next_usd:.2g} USD; raise budget.usd to go on"
+                )
+            )
 
     async def _answer(self, worker: WorkerHandle, tick: Tick) -> News:
         """The worker's answer. One that gives none for `retry.hang` is stuck for good, and is killed."""

@@ -9,11 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .protocol import AccountNews
 
 DUST_USD = 1e-9
 """Sums are compared with this tolerance."""
+
+
+class Remainder(NamedTuple):
+    """What is left of the cap where that pays for nothing more: the cheapest request may come to `next_usd`."""
+
+    left_usd: float
+    next_usd: float
 
 
 @dataclass(slots=True)
@@ -90,15 +98,16 @@ class Funds:
         purse.counted = max(purse.counted, purse.granted)
         return purse.granted
 
-    def exhausted(self) -> bool:
-        """Whether every worker with work waits for more money than there is, with nothing in flight anywhere."""
+    def exhausted(self) -> Remainder | None:
+        """What is left, where every worker with work waits for more than that, with nothing in flight anywhere."""
         wanted = [purse for purse in self._purses.values() if purse.wanted]
         if self._cap is None or not wanted or any(purse.in_flight for purse in self._purses.values()):
-            return False
+            return None
         if not all(purse.wants > 0 for purse in wanted):
-            return False
+            return None
         spent = self._settled + sum(self._gone.values()) + sum(purse.spent for purse in self._purses.values())
-        return self._cap - spent + DUST_USD < min(purse.needs for purse in wanted)
+        left, cheapest = self._cap - spent, min(purse.needs for purse in wanted)
+        return Remainder(max(0.0, left), cheapest) if left + DUST_USD < cheapest else None
 
     def _free(self) -> float:
         assert self._cap is not None

@@ -21,7 +21,7 @@ from judges import Outcome, Provenance, Reformat, Reply, Sampling, Scored, refor
 from . import policy, structured
 from .account import Account
 from .asked import Asked
-from .asking import at_most, bound_of, request_id
+from .asking import bound_of, request_id, tokens_at_most
 from .client import Client, EndpointError, ErrorKind
 from .completion import Completion
 from .config import SAME, Model, RunConfig
@@ -184,7 +184,6 @@ class Reformatter:
     def _request(self, asked: Asked, model: Model, how: Reformat, text: str) -> Asked:
         messages = how.messages(text)
         sampling = model.sampling.over(SAMPLING)
-        tokens, usd = at_most(messages, sampling.max_tokens, model.price)
         way = None if model.name in self._unguided else self._way(asked, model, how)
         body = {"model": model.model, "messages": messages, **sampling.body()}
         body |= structured.demand(way, how.constraint, STAGE)
@@ -193,8 +192,7 @@ class Reformatter:
             pair=replace(asked.pair, model=model),
             task=replace(asked.task, model=model.name),
             body=body,
-            tokens=tokens,
-            usd=usd,
+            tokens=tokens_at_most(messages, sampling.max_tokens),
             bound=bound_of(body, model),
             request_id=request_id(STAGE, (asked.request_id.encode(), *asked.keys)),
             stage=STAGE,

@@ -7,50 +7,22 @@ import re
 import sqlite3
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
-REPLY = {
-    "id": "x",
-    "object": "chat.completion",
-    "created": 0,
-    "model": "m",
-    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "Yes"}}],
-    "usage": {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11},
-}
+from plain_endpoint import answering, saying
 
 
-@contextmanager
-def serving(works: Callable[[str], bool]) -> Iterator[str]:
+def serving(works: Callable[[str], bool]) -> AbstractContextManager[str]:
     """An endpoint that answers yes to the prompts that `works` accepts, and 500 to the others."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        ok = works(body["messages"][-1]["content"])
+        return saying("Yes") if ok else (500, {"error": {"message": "out of order"}})
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            ok = works(body["messages"][-1]["content"])
-            data = json.dumps(REPLY if ok else {"error": {"message": "out of order"}}).encode()
-            self.send_response(200 if ok else 500)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return answering(answer)
 
 
 def judged(folder: Path, url: str, items: int, max_outage: str) -> tuple[int, str, dict[str, int]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plain_endpoint import answering, saying
 from runs import DEADLINE_S, Workspace, ended_with_test, items, log_of, model, stats, until
 from spending import assert_covered, reserved
 
@@ -108,6 +109,25 @@ def test_a_cap_on_money_holds_at_the_endpoint_whoever_is_killed(work: Workspace)
         billed = assert_covered(ledger, log_of(log), price)
         assert billed.usd <= cap
         assert billed.usd + before > cap * 0.9, "the money goes where it can"
+
+
+def test_a_cap_on_money_holds_where_every_byte_is_billed_as_a_token(work: Workspace) -> None:
+    cap = 0.02
+    price = {"input": 2.5, "output": 10.0}
+    work.write_items(items(range(300)))
+    billed: list[float] = []
+
+    def answer(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        given = len(body["messages"][-1]["content"].encode())
+        billed.append((given * price["input"] + price["output"]) / 1e6)
+        return saying("Yes", prompt_tokens=given)
+
+    with answering(answer) as url:
+        work.write_config(model(url, price=price, limits={"in_flight": 16}), budget={"usd": cap})
+        stopped = work.run()
+    assert stopped.status == 4, stopped.stderr
+    assert f"the budget of {cap} USD is spent but for" in stopped.stderr
+    assert cap * 0.8 < sum(billed) <= cap
 
 
 def test_a_run_without_trouble_leaves_nothing_reserved_and_says_nothing(work: Workspace) -> None:
