@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ..disk import is_full
 from ..errors import InputError, JuryboxError, StoppedEarly
-from .looking import show
+from .looking import as_it_stands, show
 from .options import (
     CONFIG_ENDINGS,
     Adhoc,
@@ -78,7 +82,7 @@ def run(
     config, directory = wanted.config, wanted.directory
     drawn = sample_of(config, limit, sample, seed)
     stopped: JuryboxError | None = None
-    with Session(config, wanted.base, directory, limit=limit, sample=drawn) as session:
+    with stops_shown(directory, as_json), Session(config, wanted.base, directory, limit=limit, sample=drawn) as session:
         plan = session.prepare()
         if session.publishing.rebuilt is not None:
             say(session.publishing.rebuilt.text, quiet)
@@ -208,6 +212,18 @@ def judged(session: Any, plan: Any, *, address: str | None, local: bool, quiet: 
         except JuryboxError as error:
             return error
     return None
+
+
+@contextmanager
+def stops_shown(directory: Path, as_json: bool) -> Iterator[None]:
+    """With `--json` a stop that leaves no room or time to finish the run shows what the ledger holds all the same."""
+    try:
+        yield
+    except BaseException as error:
+        stop = isinstance(error, (JuryboxError, KeyboardInterrupt, typer.Abort)) or is_full(error)
+        if as_json and stop and not isinstance(error, InputError) and (report := as_it_stands(directory)) is not None:
+            show(report, as_json)
+        raise
 
 
 def finished(session: Any, stopped: JuryboxError | None) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import InputError
+from ..errors import InputError, JuryboxError
 from .options import JsonOption, RunArgument, say
 
 
@@ -82,6 +83,17 @@ def export(
         )
     left_out = f", {written.left_out:,} without a verdict left out" if written.left_out else ""
     say(f"{written.rows:,} rows written{left_out}")
+
+
+def as_it_stands(run_directory: Path) -> Any:
+    """The report of a run that came to no end, or None where there is none yet or it cannot be read."""
+    from ..open_run import open_run
+
+    with suppress(JuryboxError), open_run(run_directory) as opened:
+        # Half of a plan has other items than judgments.
+        if opened.ledger.meta("plan"):
+            return opened.report()
+    return None
 
 
 def show(report: Any, as_json: bool, markdown: bool = False) -> None:

@@ -75,6 +75,8 @@ class Runs:
         self._process = process
         self._work = work
         self.stderr = ""
+        self.report: dict[str, Any] | None = None
+        """What stood on stdout, if anything did."""
 
     def run(self, out: Path, after_cpu_s: float = 0.0, again_after_s: float | None = None) -> tuple[int, float]:
         """Exit status, and how much time of the processor it took. 0 s: undisturbed."""
@@ -89,6 +91,8 @@ class Runs:
         self._process.stdin.flush()
         status, used = json.loads(self._process.stdout.readline())
         self.stderr = told.read_text()
+        stdout = (self._work.folder / "stdout").read_text()
+        self.report = json.loads(stdout) if stdout else None
         assert status == (130 if fired.read_text() else 0), self.stderr
         assert "Traceback" not in self.stderr, self.stderr
         return status, used
@@ -127,7 +131,7 @@ def test_sigint_at_random_points(tmp_path: Path, twice: bool, signals: int) -> N
             calm = rows(tmp_path / "calm")
             assert len(calm) == len(ROWS)
 
-            hits = 0
+            hits = told = 0
             number = 0
             out = tmp_path / "run-0"
             before: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -137,6 +141,9 @@ def test_sigint_at_random_points(tmp_path: Path, twice: bool, signals: int) -> N
                 hits += status == 130
                 judged = rows(out) if (out / "run.db").exists() and (out / "manifest.json").exists() else {}
                 assert judged.items() >= before.items(), "what was acknowledged is there"
+                if started.report is not None and status == 130:
+                    told += 1
+                    assert started.report["done"] == len(judged)
                 before = judged
                 if hits == signals:
                     break
@@ -145,5 +152,6 @@ def test_sigint_at_random_points(tmp_path: Path, twice: bool, signals: int) -> N
                     number += 1
                     out, before = tmp_path / f"run-{number}", {}
             assert hits == signals
+            assert told or twice, "the report so far, also of what was interrupted"
             started.run(out)
             assert rows(out) == calm

@@ -75,6 +75,9 @@ def assert_told(stopped: Finished, work: Workspace) -> None:
     assert stopped.status == 4, stopped.stderr
     assert f"jurybox: {work.out}: " in stopped.stderr
     assert "free some space and run the same command again to go on" in stopped.stderr
+    # A script that reads stdout gets what a finished run would give it.
+    assert stopped.report["status"].startswith("INCOMPLETE")
+    assert stopped.report["done"] == status_of(work.out).done > 0
 
 
 def goes_on(work: Workspace, url: str, command: tuple[str, ...]) -> None:
