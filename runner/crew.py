@@ -36,7 +36,10 @@ Reported = Callable[[Task, TaskReport], Awaitable[None]]
 
 
 class Crew:
-    """As many workers as the pool has places. `reported` is awaited with the report of each task carried out."""
+    """As many workers as the pool has places.
+
+    `reported` is awaited with the report of each task carried out, `stopping` called when the order to stop has come.
+    """
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class Crew:
         assembler: Assembler,
         *,
         reported: Reported,
+        stopping: Callable[[], None],
         new_id: Callable[[], int],
     ) -> None:
         self._config = config
@@ -58,6 +62,7 @@ class Crew:
         self._outlook = outlook
         self._assembler = assembler
         self._reported = reported
+        self._stopping = stopping
         self._ticking: dict[str, asyncio.Lock] = {}
         self._senders: dict[str, str] = {}
         """Worker → its name in the ledger."""
@@ -84,6 +89,7 @@ class Crew:
             self.stopped = why
             self.stopped_at = asyncio.get_running_loop().time()
             self._be_quick()
+            self._stopping()
 
     async def end(self) -> None:
         """Nothing is left to do: the places are given up."""

@@ -76,10 +76,15 @@ class Driver:
         on_call = config.reformatter.account_name if config.reformatter else None
         budget = Budget(config.accounts(), config.budget.usd, spent_usd, on_call)
         self._outlook = Outlook(config)
+        self._time_left: asyncio.Timeout | None = None
+        self._is_urgent = False
         self._assembler = Assembler(shards, pairs, config.seed, staged, pool.aggregator, self._modes)
         self._work_ids = count(1)
         parts = (pool, self._dispatch, budget, self._outlook, self._assembler)
-        self._crew = Crew(config, pairs, *parts, reported=self._reported, new_id=self._work_ids.__next__)
+        self._crew = Crew(
+            config, pairs, *parts,
+            reported=self._reported, stopping=self._limit_time, new_id=self._work_ids.__next__,
+        )  # fmt: skip
         self._unsettled: dict[tuple[str, str], list[Work]] = {}
         """Work that waits until it is known how structured output is enforced."""
         for shard in (shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials):
@@ -96,6 +101,28 @@ class Driver:
 
     async def run(self) -> None:
         """Judge until every trial has a judgment; raises why it could not."""
+        given_up_on = ""
+        # Around everything: after an order to stop nothing is waited for any longer, whatever it is that is away.
+        limit = asyncio.timeout(None)
+        try:
+            async with limit as self._time_left:
+                self._limit_time()
+                await self._judge()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            given_up_on = f"; what was not recorded within {self._grace_s:g} s is asked again"
+        finally:
+            self._time_left = None
+        needed = self._outlook.action_needed
+        if needed and not isinstance(self._crew.stopped, Interrupted):
+            raise ActionNeeded("; ".join(needed))
+        if self._crew.stopped is not None:
+            raise type(self._crew.stopped)(self._crew.stopped.message + given_up_on)
+        if given_up := self._outlook.given_up:
+            raise StoppedEarly("; ".join(given_up))
+
+    async def _judge(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._pool.size):
@@ -105,13 +132,15 @@ class Driver:
                 growing.cancel()
         except* JuryboxError as errors:
             raise weightiest(errors) from None
-        needed = self._outlook.action_needed
-        if needed and not isinstance(self._crew.stopped, Interrupted):
-            raise ActionNeeded("; ".join(needed))
-        if self._crew.stopped is not None:
-            raise self._crew.stopped
-        if given_up := self._outlook.given_up:
-            raise StoppedEarly("; ".join(given_up))
+
+    def _limit_time(self) -> None:
+        """Once the run is to stop, it has its grace and no longer."""
+        if self._time_left is not None and self._crew.stopped is not None:
+            self._time_left.reschedule(self._crew.stopped_at + self._grace_s)
+
+    @property
+    def _grace_s(self) -> float:
+        return SHORT_GRACE_S if self._is_urgent or isinstance(self._crew.stopped, Terminated) else GRACE_S
 
     async def _reported(self, task: Task, report: TaskReport) -> None:
         """Of a probe: what it found holds from now on, and what waited for that goes out."""
@@ -144,10 +173,8 @@ class Driver:
                 await self._crew.wake()
             else:
                 ended = self._dispatch.none_held
-                is_urgent = isinstance(self._crew.stopped, Terminated) or snapshot.unrecorded is not None
-                grace_s = SHORT_GRACE_S if is_urgent else GRACE_S
-                if asyncio.get_running_loop().time() - self._crew.stopped_at > grace_s:
-                    raise self._crew.stopped
+                self._is_urgent = snapshot.unrecorded is not None
+                self._limit_time()
             if ended:
                 await self._crew.end()
                 return

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 PERIOD_S = 20.0
 """Between segments; what is judged meanwhile and the time to write it are what a lost machine loses."""
+LAST_CALL_S = 2.0
+"""How long the aggregator is waited for when the judging is over: it may be away, and `finish` does what is left."""
 ROWS = 20_000
 """Attempts, and judgments, of a segment."""
 
@@ -59,6 +61,7 @@ class Publishing:
         self._claimed = False
         self._items: Staged | None = None
         self._troubled = False
+        self._writing: asyncio.Future[None] | None = None
         self.published: str | None = None
         """Where the results are, if this session has published any."""
         self.rebuilt: Rebuilt | None = None
@@ -99,13 +102,17 @@ class Publishing:
         why: Exception | None = None
         ended = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep(aggregator, self.mirror, ended))
+            keeping = group.create_task(self._keep(aggregator, self.mirror, ended))
             try:
                 yield
             except Exception as error:
                 # Raised below as it is, and not as one of a group.
                 why = error
             ended.set()
+            if self._writing is not None:
+                await asyncio.wait({self._writing})
+            await asyncio.wait({keeping}, timeout=LAST_CALL_S)
+            keeping.cancel()
         if why is not None:
             raise why
 
@@ -184,7 +191,11 @@ class Publishing:
             segment = await aggregator.mark_segment(ROWS)
             if segment is None:
                 return True
-            await asyncio.to_thread(self._read_and_write, mirror, segment)
+            self._writing = asyncio.ensure_future(asyncio.to_thread(self._read_and_write, mirror, segment))
+            try:
+                await self._writing
+            finally:
+                self._writing = None
             await aggregator.segment_done(segment.number)
         except TakenOver:
             raise

@@ -88,10 +88,14 @@ class Workspace:
         )
 
     def publish_often(self) -> None:
-        """Let the command publish many times a second: Python imports this by itself."""
+        """Let the command publish many times a second."""
+        self.sets("runner.publishing.PERIOD_S", 0.05)
+
+    def sets(self, constant: str, value: float) -> None:
+        """Let the command have another constant of a module: Python imports this by itself."""
         site = self.folder / "site"
         site.mkdir()
-        (site / "sitecustomize.py").write_text("import runner.publishing\nrunner.publishing.PERIOD_S = 0.05\n")
+        (site / "sitecustomize.py").write_text(f"import {constant.rpartition('.')[0]}\n{constant} = {value}\n")
         self.path.append(site)
 
     def command(self, *arguments: str, ray: bool = False) -> Finished:

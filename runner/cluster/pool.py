@@ -30,6 +30,9 @@ from ..segments import Segment
 from .joining import NO_ANSWER, alive_nodes, join, lacking, leave
 from .worker import AGGREGATOR_GONE_S, RECONNECT_S, RayWorker, cause_of
 
+CLOSE_S = 1.0
+"""How long the aggregator may take to close the ledger, which is left in order without that too."""
+
 log = structlog.get_logger()
 
 
@@ -80,7 +83,10 @@ class _RayAggregator:
         await self._call("keep", key, value)
 
     async def close(self) -> None:
-        await self._call("close")
+        """Let it close the ledger. One that is away has nothing open; all that it acknowledged is on the disk."""
+        with contextlib.suppress(RayError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._actor.close.remote()
 
     async def _call(self, method: str, *args: object) -> Any:
         loop = asyncio.get_running_loop()
@@ -92,7 +98,8 @@ class _RayAggregator:
                 raise cause_of(error) from None
             except RayError as error:
                 if loop.time() > until:
-                    raise StoppedEarly(f"the aggregator did not come back: {error}") from None
+                    why = str(error).strip().splitlines()[-1]
+                    raise StoppedEarly(f"the aggregator did not come back: {why}") from None
                 await asyncio.sleep(RECONNECT_S)
 
 
@@ -219,7 +226,6 @@ class RayPool:
         try:
             for worker in self._workers:
                 worker.kill()
-            with contextlib.suppress(StoppedEarly):
-                await self._aggregator.close()
+            await self._aggregator.close()
         finally:
             leave()

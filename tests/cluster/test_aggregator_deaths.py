@@ -1,4 +1,5 @@
-"""The one writer dies around its commit, in a run on Ray: before it, after it, and nothing is lost or double.
+"""The one writer dies around its commit, in a run on Ray: before it, after it, and nothing is lost or double. And it is
+away when the run is to stop.
 
 Also what a signal does while Ray starts: one start of Ray takes seconds, so both stand in one test.
 """
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from runs import Workspace, ended_with_test, finish, items, model, stats, until
+from runs import Workspace, ended_with_test, finish, items, log_of, model, stats, trial_of, until
 
 from runner.simulate import Simulation, running
 
@@ -77,3 +78,34 @@ def test_the_aggregator_dies_at_each_failpoint(work: Workspace) -> None:
         assert calm.run().status == 0
         assert stats(url)["requests"] == requests
     assert work.verdicts() == calm.verdicts()
+
+
+@pytest.mark.long
+def test_a_stop_does_not_wait_for_an_aggregator_that_is_away(work: Workspace) -> None:
+    work.write_items(ROWS)
+    work.sets("runner.driver.SHORT_GRACE_S", 2.0)
+    with running(Simulation(latency_ms=150, log=work.folder / "log")) as url:
+        work.write_config(model(url, limits={"in_flight": 8}), workers=1)
+        with ended_with_test(work.start("run", str(work.config), "--yes", "--json", "--quiet", ray=True)) as process:
+            until(lambda: stats(url)["requests"] >= 40, process)
+            [aggregator] = [
+                child
+                for child in psutil.Process(process.pid).children(recursive=True)
+                if child.cmdline()[:1] and child.cmdline()[0].startswith("ray::Aggregator")
+            ]
+            # Neither dead nor alive: Ray waits for it without end.
+            aggregator.suspend()
+            process.send_signal(signal.SIGTERM)
+            stopped = finish(process)
+        assert stopped.status == 130, stopped.stderr
+        assert "interrupted by SIGTERM; what was not recorded within 2 s is asked again" in stopped.stderr
+        recorded = {item for (item,) in work.results().filter(state="scored").select("item_id").iter_rows()}
+        assert 0 < len(recorded) == stopped.report["done"]
+        asked = stats(url)["requests"]
+
+        done = work.run()
+        assert done.status == 0, done.stderr
+        assert stats(url)["requests"] == asked + len(ROWS) - len(recorded)
+    work.assert_each_trial_judged_once(len(ROWS))
+    again = {trial_of(entry["body"]) for entry in log_of(work.folder / "log") if entry["n"] > asked}
+    assert recorded.isdisjoint(again)
