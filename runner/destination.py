@@ -218,11 +218,17 @@ class Bucket:
             raise DestinationError(f"{self.url}: {_reason(error)}") from None
 
 
-def destination(written: str, base: Path, below: str) -> Destination:
-    """The place that a config's `publish` names, and the part of it for one run. Directories are relative to `base`."""
-    if is_remote(written):
-        return Bucket(f"{written.rstrip('/')}/{below}")
-    return Directory((base / written).resolve() / below)
+def place_of(written: str, base: Path, name: str) -> str:
+    """Where a run of this name is published, by its config's `publish`. Directories are relative to `base`."""
+    # As any file system and any bucket takes it.
+    folder = re.sub(r"[^\w.-]|^\.+", "_", name)
+    return f"{written.rstrip('/')}/{folder}" if is_remote(written) else str((base / written).resolve() / folder)
+
+
+def destination(written: str, base: Path, name: str) -> Destination:
+    """The place that a config's `publish` names, and the part of it for the run of this name."""
+    place = place_of(written, base, name)
+    return Bucket(place) if is_remote(written) else Directory(Path(place))
 
 
 def refuse_inside(place: Destination, directory: Path) -> None:

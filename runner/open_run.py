@@ -114,7 +114,8 @@ class Status:
 def status_of(directory: Path) -> Status:
     """How far the run in a directory is; needs no pass over its items."""
     run = RunDirectory(directory)
-    manifest = run.manifest()
+    if (manifest := run.manifest()) is not None:
+        run.require_ledger(manifest)
     with Ledger(run.ledger, read_only=True) as ledger:
         tallies = ledger.tallies()
         rows = ledger.shards()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import platform
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
@@ -56,7 +55,7 @@ class Publishing:
         self._run = run
         self.mirror: Mirror | None = None
         if config.publish is not None:
-            self.mirror = Mirror(destination(config.publish, base, _folder(config.name)))
+            self.mirror = Mirror(destination(config.publish, base, config.name))
             refuse_inside(self.mirror.place, run.path)
         self._claimed = False
         self._items: Staged | None = None
@@ -258,8 +257,3 @@ class Publishing:
             f"publish: {self.mirror.place.url} has gone on without this directory: the run was rebuilt from it{where}. "
             "Go on there, or set another `publish` for this directory"
         )
-
-
-def _folder(name: str) -> str:
-    """The run's folder: its name, as any file system and any bucket takes it."""
-    return re.sub(r"[^\w.-]|^\.+", "_", name)

@@ -18,6 +18,7 @@ from typing import Any
 from judges import Judge, parse_judge
 
 from .config import RunConfig, parse_config
+from .destination import place_of
 from .difference import differences
 from .disk import is_full, writing
 from .errors import InputError, MeaningChanged, RunLocked
@@ -150,11 +151,24 @@ class RunDirectory:
             temporary.chmod(0o600)
             temporary.replace(self.manifest_file)
 
+    def require_ledger(self, manifest: Mapping[str, Any]) -> None:
+        """InputError, with the way out, where a run was here and its ledger is lost."""
+        if self.ledger.exists():
+            return
+        written = manifest["config"].get("publish")
+        if written is None:
+            way = "put back a copy of it, or begin anew with the run's own command"
+        else:
+            place = place_of(written, Path(manifest.get("base", ".")), manifest["name"])
+            way = f"the run's own command makes it anew from {place}, and judges only what was not published there"
+        raise InputError(f"{self.path}: run.db is lost; {way}")
+
     def opened(self) -> tuple[RunConfig, list[Judge]]:
         """Config and judges of the run that is here, as it was last carried out; InputError where there is none."""
         manifest = self.manifest()
         if manifest is None:
             raise InputError(f"{self.path}: holds no run (no manifest.json)")
+        self.require_ledger(manifest)
         config = parse_config(manifest["config"], source=str(self.manifest_file))
         where = str(self.manifest_file)
         # Code is never carried out from here: to look at a run is not to trust it.

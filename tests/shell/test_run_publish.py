@@ -17,7 +17,9 @@ from polars.testing import assert_frame_equal
 from runs import Workspace, items, judging, log_of, model, stats, trial_of
 
 import jurybox
-from runner.errors import ConfigError, MeaningChanged, StoppedEarly
+from runner.errors import ConfigError, InputError, MeaningChanged, StoppedEarly
+from runner.open_run import status_of
+from runner.reopened import reopened
 from runner.simulate import Simulation, running
 
 ITEMS = items(range(100))
@@ -104,6 +106,23 @@ def judge(
     config["items"]["path"] = str(work.items)
     config["models"][0] |= changes
     jurybox.run(config, limit=limit, out=work.folder / out)
+
+
+@pytest.mark.parametrize("publish", ["mirror", None])
+def test_whoever_looks_at_a_run_without_its_ledger_is_told_how_it_comes_back(
+    work: Workspace, publish: str | None
+) -> None:
+    way = f"makes it anew from {work.folder}/mirror/tested" if publish else "begin anew with the run's own command"
+    with running() as url:
+        work.write_config(model(url))
+        judge(work, 30, publish=publish)
+        (work.out / "run.db").unlink()
+        for look in (status_of, jurybox.load, reopened):
+            with pytest.raises(InputError, match=f"run.db is lost; .*{way}"):
+                look(work.out)
+        assert not (work.out / "run.db").exists(), "an empty one would not be made anew"
+        judge(work, 30, publish=publish)
+        assert stats(url)["requests"] == (30 if publish else 60)
 
 
 def test_a_directory_from_which_the_run_went_on_elsewhere_ends(work: Workspace) -> None:

@@ -130,10 +130,10 @@ def test_a_mirror_of_another_run_or_meaning_is_refused(mirror: Mirror, tmp_path:
 
 
 def test_files_that_are_not_of_a_mirror_are_told_by_name(tmp_path: Path) -> None:
-    (tmp_path / "mirror").mkdir()
-    (tmp_path / "mirror" / "run.json").write_text("no JSON")
-    with pytest.raises(ConfigError, match=r"mirror/run.json: is not valid JSON"):
-        Mirror(destination("mirror", tmp_path, ".")).claim("x", "run")
+    (tmp_path / "mirror" / "run").mkdir(parents=True)
+    (tmp_path / "mirror" / "run" / "run.json").write_text("no JSON")
+    with pytest.raises(ConfigError, match=r"mirror/run/run.json: is not valid JSON"):
+        Mirror(destination("mirror", tmp_path, "run")).claim("x", "run")
 
 
 def test_an_empty_file_has_the_columns_of_its_kind() -> None:
