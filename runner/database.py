@@ -36,7 +36,7 @@ class Database:
         """`checked`: it is known to be whole, unless whoever wrote to it last left without closing it."""
         self._path = path
         # SQLite takes it away when the last connection is closed.
-        self._check = not checked or _log_of(path).exists()
+        self._check = not checked or log_of(path).exists()
         if read_only and not path.is_file():
             raise InputError(f"{path}: there is no ledger here")
         if not read_only:
@@ -182,6 +182,6 @@ def _damaged(path: Path, problem: str) -> LedgerDamaged:
     )
 
 
-def _log_of(path: Path) -> Path:
+def log_of(path: Path) -> Path:
     """SQLite's write-ahead log of a database."""
     return path.with_name(f"{path.name}-wal")

@@ -18,6 +18,7 @@ from typing import Any
 from judges import Judge, parse_judge
 
 from .config import RunConfig, parse_config
+from .database import log_of
 from .destination import place_of
 from .difference import differences
 from .disk import is_full, writing
@@ -52,6 +53,8 @@ class RunDirectory:
         self.results = path / "results"
         self.attempts = path / "attempts"
         self.report = path / "report"
+        self.left_abruptly = False
+        """Whether who held the directory last was killed, or left at once. Known while it is held."""
 
     def create(self) -> None:
         """Make the directory (mode 0700), or take an empty one; RunLocked where it is none of ours or not writable."""
@@ -118,9 +121,15 @@ class RunDirectory:
                     f"{self.path}: another jurybox works here (process {holder}); "
                     "wait for it, or use --out for another directory"
                 ) from None
+            before = os.read(descriptor, 1)
+            # Two signs, since each alone is also left by some ends that were in order.
+            self.left_abruptly = bool(before) and log_of(self.ledger).exists()
             os.ftruncate(descriptor, 0)
-            os.write(descriptor, str(os.getpid()).encode())
-            yield
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            try:
+                yield
+            finally:
+                os.ftruncate(descriptor, 0)
         finally:
             os.close(descriptor)
 

@@ -291,6 +291,12 @@ def local_pool(session: Session) -> Pool:
     """Judge in this process, without Ray: nothing shields it from a judge's own code."""
     from .pool import LocalPool
 
+    if session.run.left_abruptly and any(judge.code for judge in session.judges):
+        why = (
+            "if a judge's Python code ended it, it will do so again: without --local, on Ray, the item that ends its "
+            "worker is found and set aside as poisoned"
+        )
+        log.warning("last_session_ended_abruptly", directory=str(session.run.path), why=why)
     return LocalPool(session.config, session.judges, session.run.ledger)
 
 

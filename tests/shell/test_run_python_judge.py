@@ -43,3 +43,26 @@ def test_an_error_in_a_judges_code_ends_that_trial_and_no_other(tmp_path: Path) 
     assert work.query("SELECT error FROM attempts WHERE error IS NOT NULL") == [
         ("judge_code: ZeroDivisionError: division by zero",)
     ]
+
+
+def test_code_that_ends_the_process_is_suspected_at_the_next_start(tmp_path: Path) -> None:
+    work = Workspace(tmp_path)
+    work.write_items(items(range(4)))
+    deadly = tmp_path / "deadly"
+    deadly.touch()
+    ends = f"if Path({str(deadly)!r}).exists():\n                os._exit(7)"
+    (tmp_path / "mine.py").write_text("import os\n" + JUDGE.replace('return {"correct": 1 / 0}', ends))
+    with running() as url:
+        work.write_config(model(url, limits={"in_flight": 1}), judges=["./mine.py:judge"])
+        died = work.run()
+        assert (died.status, died.stderr) == (7, "")
+        deadly.unlink()
+        again = work.run()
+        assert again.status == 0, again.stderr
+        assert again.stderr.count("\n") == 1
+        assert "last_session_ended_abruptly" in again.stderr and "without --local" in again.stderr
+
+        # What ends in good order is under no suspicion.
+        work.write_items(items(range(5)))
+        assert work.run().stderr == ""
+    work.assert_each_trial_judged_once(10)

@@ -173,6 +173,26 @@ def test_the_directory_itself_may_be_reached_by_a_link(tmp_path: Path) -> None:
         assert (tmp_path / "large-disk" / "lock").read_text() == str(os.getpid())
 
 
+def test_an_end_in_good_order_is_told_from_an_abrupt_one(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.create()
+    log = tmp_path / "run" / "run.db-wal"
+    log.touch()
+    for _ in range(2):
+        with run.locked():
+            assert not run.left_abruptly
+            with pytest.raises(RunLocked, match=f"process {os.getpid()}"), RunDirectory(run.path).locked():
+                pass
+            assert (run.path / "lock").read_text() == str(os.getpid()), "who is refused leaves it alone"
+    (run.path / "lock").write_text("4711")
+    with run.locked():
+        assert run.left_abruptly
+    (run.path / "lock").write_text("4711")
+    log.unlink()
+    with run.locked():
+        assert not run.left_abruptly
+
+
 def test_a_lock_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     run.create()
