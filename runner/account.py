@@ -121,11 +121,11 @@ class Account:
             self._verdict.set_result(True)
 
     def doubts(self, kind: ErrorKind, model: str) -> bool:
-        """Whether what only the user could mend may be this one request's trouble: then a probe is to show it.
+        """Whether a refusal may be of this one request, or of all: then a probe is to show it.
 
         Several in a row look like a key that was taken back, which fails all that is sent: they hold up the others.
         """
-        if kind is ErrorKind.QUOTA or (kind is not ErrorKind.FORBIDDEN and model not in self.succeeded_at):
+        if kind in (ErrorKind.AUTH, ErrorKind.UNKNOWN_MODEL) and model not in self.succeeded_at:
             return False
         self._refused_in_a_row += 1
         if self._refused_in_a_row > 1:

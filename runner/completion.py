@@ -29,8 +29,10 @@ NO_KEY = {"invalid_api_key", "authentication_error", "invalid_authentication"}
 FILTERED = {"content_filter", "content_policy_violation", "responsibleaipolicyviolation"}
 GAVE_UP_WAITING = (504, 524)
 """A gateway's words for a server that may still be at work; the second is not in the standard."""
-OVERLOADED = 529
-"""Not in the standard; some providers send it for 429's meaning."""
+TOO_FAST = (429, 498, 529)
+"""The last two are not in the standard; some providers send them for 429's meaning: no capacity, overloaded."""
+PASSING = (409, 423, 424, 425, 499)
+"""Of 4xx those that lay nothing to the request: a conflict, a lock, a failure behind it, too early, broken off."""
 _KEYLIKE = re.compile(r"(?i)\bbearer\s+\S+|\bsk-[\w*.-]{6,}")
 
 
@@ -170,6 +172,9 @@ def read(body: bytes, price: Price | None, latency_s: float) -> Completion | Tro
 
 
 def _trouble(status: int, data: Any, raw: str) -> Trouble | Completion:
+    if isinstance(data, list) and len(data) == 1:
+        # As Gemini wraps its errors.
+        data = data[0]
     error = data.get("error") if isinstance(data, dict) else None
     if not isinstance(error, dict):
         error = {"message": error} if error else data if isinstance(data, dict) else {}
@@ -186,21 +191,21 @@ def _trouble(status: int, data: Any, raw: str) -> Trouble | Completion:
         return Completion(None, None, message, "content_filter", None, None, Usage(), 0.0)
     if status < 500 and (status == 402 or codes & NO_MONEY):
         kind = ErrorKind.QUOTA
-    elif status in (429, OVERLOADED):
+    elif status in TOO_FAST:
         kind = ErrorKind.THROTTLED
     elif status < 300:
         kind = ErrorKind.BAD_REPLY
     elif status < 400:
         kind, message = ErrorKind.UNKNOWN_MODEL, f"the endpoint redirects elsewhere, set base_url to it: {message}"
-    elif status == 401 or (status < 500 and codes & NO_KEY):
+    elif status in (401, 407) or (status < 500 and codes & NO_KEY):
         kind = ErrorKind.AUTH
     elif status == 403 and not codes & NO_MODEL:
         kind = ErrorKind.FORBIDDEN
-    elif status in (404, 405) or (status < 500 and codes & NO_MODEL):
+    elif status in (404, 405, 410) or (status < 500 and codes & NO_MODEL):
         kind = ErrorKind.UNKNOWN_MODEL
     elif status == 408:
         kind = ErrorKind.TIMEOUT
-    elif status in (409, 425) or status >= 500:
+    elif status in PASSING or status >= 500:
         kind = ErrorKind.SERVER
     else:
         kind = ErrorKind.BAD_REQUEST

@@ -27,7 +27,6 @@ from .policy import Shown
 from .protocol import Attempt, Task
 from .structured import Found
 
-HARMLESS = ({"role": "user", "content": "Answer yes."},)
 UNCLEAR_TRIES = 5
 """Canaries of one way, where the reply was cut, empty or a failure of the server: it shows nothing of the form."""
 _SHOWS_NOTHING = ("length", "max_tokens", "content_filter")
@@ -43,20 +42,21 @@ class Inquiry:
     def __init__(self, worker: str, note: Callable[[Attempt], Awaitable[None]]) -> None:
         self._worker = worker
         self._note = note
-        self._worked: set[tuple[str, str]] = set()
-        """Judge and model of which some request was answered."""
+        self._taken_at: dict[tuple[str, str], float] = {}
+        """Judge and model → the last moment of the loop's clock at which a request of theirs was sent and answered."""
         self._random = random.Random()
 
     def saw_success(self, asked: Asked, account: Account, sent_s: float) -> None:
         """A request was answered."""
         account.saw_success(asked.task.model, sent_s)
-        self._worked.add((asked.task.judge, asked.task.model))
+        pair = asked.task.judge, asked.task.model
+        self._taken_at[pair] = max(sent_s, self._taken_at.get(pair, sent_s))
 
     @asynccontextmanager
     async def watching(self, task: Task, pair: Pair, client: Client, account: Account) -> AsyncIterator[None]:
         """Meanwhile, where the breaker is open, probes show whether the endpoint is there: at once, then by turns."""
         ended = asyncio.Event()
-        harmless = about_nothing(task, pair, pair.body(HARMLESS), self._worker)
+        harmless = about_nothing(task, pair, pair.body(structured.harmless(pair.mode)), self._worker)
 
         async def watch() -> None:
             while True:
@@ -96,22 +96,25 @@ class Inquiry:
             return Shown.WORKS
         return Shown.REFUSES if error.kind in policy.REFUSED else Shown.AWAY
 
-    async def is_sound(self, asked: Asked, client: Client, account: Account) -> bool:
-        """Whether this judge's requests can work there at all, so that a rejected one is at fault itself.
+    async def takes(self, asked: Asked, client: Client, account: Account, since: float) -> Shown:
+        """Whether the endpoint takes this judge's requests since a moment, so that a rejected one is at fault itself.
 
-        Not so where the endpoint rejects what all of them hold, such as a field of the body that it does not know.
+        It refuses them all where it does not know a field of every body, and where it says by a 400 what others say by
+        a 401 or 402: that the credit is used up, the key not valid, the model no longer served.
         """
-        pair = asked.task.judge, asked.task.model
         async with account.probing:
-            if pair in self._worked:
-                return True
+            if self._taken_at.get((asked.task.judge, asked.task.model), since) > since:
+                return Shown.WORKS
             if account.action_needed:
-                return False
+                return Shown.REFUSES
             try:
                 error = await self._harmless(asked, client, account)
             except Stopped:
-                return True
-            return error is None or error.kind is not policy.ErrorKind.BAD_REQUEST
+                return Shown.AWAY
+        if error is None:
+            return Shown.WORKS
+        rejected = error.kind is policy.ErrorKind.BAD_REQUEST or error.kind in policy.REFUSED
+        return Shown.REFUSES if rejected else Shown.AWAY
 
     async def mode(self, task: Task, pair: Pair, client: Client, account: Account) -> str:
         """How structured output is enforced for this judge and model. Raises Stopped, and NeedsAction."""
@@ -175,10 +178,11 @@ class Inquiry:
 
     async def _harmless(self, asked: Asked, client: Client, account: Account) -> EndpointError | None:
         """Send a harmless request of this judge and model; what went wrong with it, or None."""
-        probe = about_nothing(asked.task, asked.pair, asked.pair.body(HARMLESS), self._worker)
+        pair = asked.pair
+        probe = about_nothing(asked.task, pair, pair.body(structured.harmless(pair.mode)), self._worker)
         while True:
             since = asyncio.get_running_loop().time()
-            reply = await self._ask(probe, client, account, keep=asked.pair.kept, harmless=True)
+            reply = await self._ask(probe, client, account, keep=pair.kept, harmless=True)
             if isinstance(reply, Completion) or not reply.put_otherwise:
                 error = reply if isinstance(reply, EndpointError) else None
                 account.saw_probe_end(since, error)

@@ -31,13 +31,13 @@ class ErrorKind(StrEnum):
     BAD_REPLY = "bad_reply"
     """A reply that is no chat completion: unreadable, without choices, too large."""
     BAD_REQUEST = "bad_request"
-    """400, 413, 422: this request can never work."""
+    """400, 413, 422: this request can never work, unless the endpoint says the same of all."""
     AUTH = "auth"
     FORBIDDEN = "forbidden"
     """403 without further word: of the key, or a firewall's that takes offence at what the request holds."""
     QUOTA = "quota"
     UNKNOWN_MODEL = "unknown_model"
-    """404, a redirect or `model_not_found`: nothing of that name is served under this address."""
+    """404, 410, a redirect or `model_not_found`: nothing of that name is served under this address."""
 
 
 AWAY = frozenset(
@@ -46,6 +46,8 @@ AWAY = frozenset(
 """As all requests fail while an endpoint is away."""
 REFUSED = frozenset({ErrorKind.AUTH, ErrorKind.FORBIDDEN, ErrorKind.QUOTA, ErrorKind.UNKNOWN_MODEL})
 """As all requests fail until the user mends something."""
+DOUBTFUL = REFUSED - {ErrorKind.QUOTA} | {ErrorKind.BAD_REQUEST}
+"""May be said of all requests or of this one alone: some providers say by a 400 that the credit is used up."""
 
 
 class Shown(StrEnum):
@@ -104,8 +106,8 @@ def decide(
     `jitter` in [0, 1) is drawn by the caller. A Retry-After is waited out in full, the jitter on top.
     `endpoint`: what it shows since the request was sent, where that is known.
     """
-    if kind in REFUSED and kind is not ErrorKind.QUOTA and endpoint is not None:
-        if endpoint is Shown.WORKS and kind is ErrorKind.FORBIDDEN:
+    if kind in DOUBTFUL and endpoint is not None:
+        if endpoint is Shown.WORKS and kind in (ErrorKind.FORBIDDEN, ErrorKind.BAD_REQUEST):
             return Fail(kind.value)
         if endpoint is not Shown.REFUSES:
             kind = ErrorKind.SERVER
@@ -119,7 +121,7 @@ def decide(
                 return Park()
             return Retry(_delay_s(tries, retry_after_s, jitter), counts=True)
         case ErrorKind.BAD_REQUEST:
-            return Fail(kind.value)
+            return Fail(kind.value) if endpoint is None else ActionNeeded(kind.value)
         case ErrorKind.AUTH | ErrorKind.FORBIDDEN | ErrorKind.QUOTA | ErrorKind.UNKNOWN_MODEL:
             return ActionNeeded(kind.value)
         case _:

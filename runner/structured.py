@@ -101,6 +101,11 @@ def canary(way: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": words}]
 
 
+def harmless(mode: str) -> list[dict[str, str]]:
+    """A question that an endpoint which works answers, whatever form is asked for in this mode."""
+    return [{"role": "user", "content": "Say hello in JSON." if mode == OBJECT else "Answer yes."}]
+
+
 def shown_by(way: str, constraint: Constraint, text: str | None) -> Found:
     """What a reply to the canary shows."""
     if way != OBJECT:

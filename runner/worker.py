@@ -192,8 +192,11 @@ class Worker:
                     continue
                 pair = asked.pair
                 shown = policy.Shown.AWAY if error.kind in policy.AWAY and await account.is_away() else None
-                if error.kind in policy.REFUSED and account.doubts(error.kind, pair.model.name):
-                    shown = await self._inquiry.shown(asked, client, account, sent_s)
+                rejected = error.kind is policy.ErrorKind.BAD_REQUEST
+                if error.kind in policy.DOUBTFUL and account.doubts(error.kind, pair.model.name):
+                    find_out = self._inquiry.takes if rejected else self._inquiry.shown
+                    # Since now: what it took before it refused this one shows nothing.
+                    shown = await find_out(asked, client, account, loop.time())
                     account.let_go(shown is policy.Shown.WORKS)
                 decision = policy.decide(
                     error.kind,
@@ -215,7 +218,8 @@ class Worker:
                         if not account.breaker.is_open:
                             await account.wait(delay_s)
                     case policy.ActionNeeded():
-                        account.action_needed = f"{asked.pair.model.name}: {error.message}"
+                        which = f"every request of {asked.task.judge} is rejected: " if rejected else ""
+                        account.action_needed = f"{pair.model.name}: {which}{error.message}"
                         account.close()
                         await self._outbox.note(attempt)
                         return "left"
@@ -230,12 +234,6 @@ class Worker:
                         if not account.breaker.is_open:
                             await account.wait(UNCLEAR_PAUSE_S)
                     case policy.Fail(kind):
-                        if not await self._inquiry.is_sound(asked, client, account):
-                            which = f"{asked.pair.model.name}: every request of {asked.task.judge} is rejected"
-                            account.action_needed = f"{which}: {error.message}"
-                            account.close()
-                            await self._outbox.note(attempt)
-                            return "left"
                         return await self._end(asked, [Failed(kind, error.message)], attempt, None)
             else:
                 self._inquiry.saw_success(asked, account, sent_s)

@@ -15,12 +15,12 @@ from typing import Any
 from plain_endpoint import answering, saying
 
 
-def serving(works: Callable[[str], bool]) -> AbstractContextManager[str]:
-    """An endpoint that answers yes to the prompts that `works` accepts, and 500 to the others."""
+def serving(works: Callable[[str], bool], status: int = 500) -> AbstractContextManager[str]:
+    """An endpoint that answers yes to the prompts that `works` accepts, and with an error to the others."""
 
     def answer(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         ok = works(body["messages"][-1]["content"])
-        return saying("Yes") if ok else (500, {"error": {"message": "out of order"}})
+        return saying("Yes") if ok else (status, {"error": {"message": "out of order"}})
 
     return answering(answer)
 
@@ -33,7 +33,7 @@ def judged(folder: Path, url: str, items: int, max_outage: str) -> tuple[int, st
         "name": "outage",
         "items": {"path": "items.jsonl"},
         "judges": ["yes-no"],
-        "models": [{"name": "m", "model": "m", "base_url": url}],
+        "models": [{"name": "m", "model": "m", "base_url": url, "limits": {"in_flight": 16}}],
         "retry": {"attempts": 2, "max_outage": max_outage},
     }
     (folder / "run.yaml").write_text(json.dumps(config))
@@ -69,3 +69,25 @@ def test_an_endpoint_that_never_works_fails_no_trial(tmp_path: Path) -> None:
         status, _, states = judged(tmp_path, url, 2, "6s")
     assert states == {"scored": 2}
     assert status == 0
+
+
+def test_an_endpoint_that_comes_to_reject_everything_fails_no_trial(tmp_path: Path) -> None:
+    """As some providers say it with a 400 that the credit is used up, or that the model is gone."""
+    asked: list[str] = []
+
+    def works(prompt: str) -> bool:
+        asked.append(prompt)
+        # One request is at fault itself.
+        return number(prompt) != 3 and len(asked) <= 40
+
+    with serving(works, 400) as url:
+        status, stderr, states = judged(tmp_path, url, 90, "5m")
+    assert status == 5
+    assert "every request of yes-no is rejected: out of order" in stderr
+    assert states["failed"] == 1, states
+    assert 30 <= states["scored"] <= 40
+    assert len(asked) < 90, "those in flight, and a few that show it"
+    with serving(lambda prompt: number(prompt) != 3, 400) as url:
+        status, _, states = judged(tmp_path, url, 90, "5m")
+    assert states == {"scored": 89, "failed": 1}
+    assert status == 3

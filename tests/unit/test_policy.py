@@ -72,8 +72,13 @@ def test_nothing_counts_while_the_endpoint_is_away(kind: ErrorKind) -> None:
     assert not decision.counts
 
 
-def test_a_bad_request_is_never_sent_again() -> None:
-    assert after(ErrorKind.BAD_REQUEST) == Fail("bad_request")
+def test_a_bad_request_is_never_sent_again_unless_nobody_knows_whose_fault_it_is() -> None:
+    def bad(endpoint: Shown | None) -> Decision:
+        return after(ErrorKind.BAD_REQUEST, endpoint=endpoint)
+
+    assert bad(None) == bad(Shown.WORKS) == Fail("bad_request")
+    assert bad(Shown.REFUSES) == ActionNeeded("bad_request")
+    assert bad(Shown.AWAY) == Retry(FIRST_DELAY_S / 2, counts=False)
 
 
 def test_every_kind_is_decided() -> None:

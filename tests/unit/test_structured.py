@@ -16,7 +16,7 @@ from runner.config import parse_config
 from runner.errors import ConfigError
 from runner.modes import Modes
 from runner.plan import Pair, pairs
-from runner.structured import Found, canary, demand, is_enforced, mode_of, setting, shown_by, way_of, ways
+from runner.structured import Found, canary, demand, harmless, is_enforced, mode_of, setting, shown_by, way_of, ways
 
 SCHEMA = Constraint(schema={"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]})
 CHOICE = Constraint(choices=("yes", "no"))
@@ -89,6 +89,8 @@ def test_what_is_sent_for_each_way_and_kind() -> None:
     assert demand(None, SCHEMA, "a") == {}
     # OpenAI wants the word where it is asked for a JSON object.
     assert "JSON" in canary("json_object")[0]["content"]
+    assert "JSON" in harmless("json_object")[0]["content"]
+    assert "JSON" not in harmless("off")[0]["content"]
 
 
 @pytest.mark.parametrize(
