@@ -2,8 +2,9 @@
 
 Hides batching and re-sending: one batch is in flight at a time, everything that arrives meanwhile goes into the next
 one, and a batch is sent again until the aggregator has answered, since an error never means "not recorded". While it
-is away, or its disk is full, what waits here is bounded: `room` lets nobody through who would add to it. What is to be
-spent goes the same way before it is spent (`hold`): each batch asks for what will be wanted next.
+is away, or its disk is full, what waits here is bounded, since it is lost with the process: `room` lets nobody through
+who would add to it. What is to be spent goes the same way before it is spent (`hold`): each batch asks for what will be
+wanted next.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ UNSENT_NOTES = 200
 
 UNACKNOWLEDGED = 200
 """Records that may wait for their acknowledgement before no more requests are made."""
+LATE_S = 1.0
+"""A batch that takes longer to be acknowledged may take minutes: no more requests are made until it is."""
 FULL_PAUSE_S = 1.0
 """Between two sends of a batch that the ledger's disk has no room for."""
 
@@ -62,7 +65,7 @@ class Outbox:
         self._room.set()
 
     async def room(self) -> None:
-        """Return once few enough records wait that a request may add its own."""
+        """Return once few enough records wait, and none for long, so that a request may add its own."""
         await self._room.wait()
 
     def let_through(self) -> None:
@@ -145,27 +148,38 @@ class Outbox:
                 self._unanswered = self._next_batch()
             # Where sending was broken off, the aggregator may hold this number already: the same batch goes again.
             batch, records = self._unanswered
-            while True:
-                try:
-                    await self._send(batch)
-                    break
-                except DiskFull:
-                    # The driver learns of it from the aggregator, and decides how long there is to make room.
-                    await asyncio.sleep(FULL_PAUSE_S)
-            log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
-            self._unanswered = None
-            self._reserve.granted(batch.reserved)
-            self._arrived()
-            for record in records:
-                self._queue.popleft()
-                record.acknowledged = True
-            if len(self._queue) < UNACKNOWLEDGED:
-                self._room.set()
+            late = asyncio.get_running_loop().call_later(LATE_S, self._hold_up)
+            try:
+                await self._sent(batch)
+                log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
+                self._unanswered = None
+                self._reserve.granted(batch.reserved)
+                self._arrived()
+                for record in records:
+                    self._queue.popleft()
+                    record.acknowledged = True
+            finally:
+                late.cancel()
+                if len(self._queue) < UNACKNOWLEDGED:
+                    self._room.set()
+
+    async def _sent(self, batch: Batch) -> None:
+        while True:
+            try:
+                await self._send(batch)
+                return
+            except DiskFull:
+                # The driver learns of it from the aggregator, and decides how long there is to make room.
+                await asyncio.sleep(FULL_PAUSE_S)
+
+    def _hold_up(self) -> None:
+        if self._held_up:
+            self._room.clear()
 
     def _queued(self, record: _Record) -> _Record:
         self._queue.append(record)
-        if len(self._queue) >= UNACKNOWLEDGED and self._held_up:
-            self._room.clear()
+        if len(self._queue) >= UNACKNOWLEDGED:
+            self._hold_up()
         return record
 
     def _next_batch(self) -> tuple[Batch, list[_Record]]:

@@ -179,6 +179,41 @@ async def test_what_waits_while_the_aggregator_is_away_is_bounded() -> None:
     assert sorted(listener.requests) == sorted(f"r{number}" for number in range(2000))
 
 
+@pytest.mark.parametrize("broken_off", [False, True])
+async def test_nothing_is_asked_while_a_batch_is_late(monkeypatch: pytest.MonkeyPatch, broken_off: bool) -> None:
+    monkeypatch.setattr(outbox_module, "LATE_S", 0.0)
+    listener = Listener()
+    under_way, back = asyncio.Event(), asyncio.Event()
+
+    async def away(batch: Batch) -> Ack:
+        under_way.set()
+        await back.wait()
+        return await listener(batch)
+
+    outbox = Outbox("s", away)
+    await outbox.room()
+    recording = asyncio.create_task(outbox.record(attempt(1)))
+    await under_way.wait()
+    while await has_room(outbox):
+        pass
+    if broken_off:
+        # Nobody else may ever send the batch, whose members wait for room.
+        recording.cancel()
+    else:
+        back.set()
+    await outbox.room()
+    back.set()
+    await asyncio.gather(recording, return_exceptions=True)
+    await outbox.drain()
+    assert listener.requests == ["r1"]
+
+
+async def has_room(outbox: Outbox) -> bool:
+    waiting = asyncio.create_task(outbox.room())
+    await asyncio.sleep(0)
+    return waiting.done() or not waiting.cancel()
+
+
 async def test_nobody_is_held_up_any_more_once_nothing_is_asked() -> None:
     async def away(batch: Batch) -> Ack:
         await asyncio.get_running_loop().create_future()
