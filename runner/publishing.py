@@ -57,7 +57,7 @@ class Publishing:
         if config.publish is not None:
             self.mirror = Mirror(destination(config.publish, base, config.name))
             refuse_inside(self.mirror.place, run.path)
-        self._claimed = False
+        self._claimed = self._looked = False
         self._items: Staged | None = None
         self._troubled = False
         self._writing: asyncio.Future[None] | None = None
@@ -148,6 +148,7 @@ class Publishing:
             and state.revision == revision
         )
         if not judging and current and state is not None and state.whole and not ledger.segments.behind():
+            self._look_ahead(self.mirror, state)
             return
         if not self._claimed:
             self._claim(self.mirror, ledger, state)
@@ -156,12 +157,22 @@ class Publishing:
         if not current:
             ledger.segments.begin_edition(revision)
 
+    def _look_ahead(self, mirror: Mirror, state: Published) -> None:
+        """Where nothing is to be published: say so if the run went on elsewhere, since more is refused here then."""
+        if self._claimed or self._looked:
+            return
+        self._looked = True
+        # A place that cannot be reached is no trouble of a run that needs nothing of it.
+        with suppress(DestinationError):
+            try:
+                _refuse_successor(mirror, state)
+            except TakenOver as other:
+                log.warning("publishing_ended", why=self._taken_over(other))
+
     def _claim(self, mirror: Mirror, ledger: Ledger, state: Published | None) -> None:
         mirror.claim(ledger.segments.run_id(), self._config.name)
         if state is not None and state.place == mirror.place.url:
-            following = mirror.entry(state.segment + 1)
-            if following is not None and (state.open is None or following.writer != state.writer):
-                raise TakenOver(following.by)
+            _refuse_successor(mirror, state)
             return
         last = mirror.last_entry()
         if last is None:
@@ -257,3 +268,10 @@ class Publishing:
             f"publish: {self.mirror.place.url} has gone on without this directory: the run was rebuilt from it{where}. "
             "Go on there, or set another `publish` for this directory"
         )
+
+
+def _refuse_successor(mirror: Mirror, state: Published) -> None:
+    """TakenOver where another directory has written after this one's last segment."""
+    following = mirror.entry(state.segment + 1)
+    if following is not None and (state.open is None or following.writer != state.writer):
+        raise TakenOver(following.by)

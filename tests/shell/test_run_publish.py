@@ -15,6 +15,7 @@ import yaml
 from objects import BUCKET, Bucket, s3
 from polars.testing import assert_frame_equal
 from runs import Workspace, items, judging, log_of, model, stats, trial_of
+from structlog.testing import capture_logs
 
 import jurybox
 from runner.errors import ConfigError, InputError, MeaningChanged, StoppedEarly
@@ -132,10 +133,13 @@ def test_a_directory_from_which_the_run_went_on_elsewhere_ends(work: Workspace) 
         work.out.rename(work.folder / "kept")
         judge(work, 120)
         assert stats(url)["requests"] == 120
+        with capture_logs() as told:
+            judge(work, 50, "kept")
+        assert [entry["event"] for entry in told] == ["publishing_ended"], "also where nothing is to be judged"
+        assert f"the run was rebuilt from it at {platform.node()}:{work.out}" in told[0]["why"]
         with pytest.raises(ConfigError) as refused:
             judge(work, 130, "kept")
         assert f"the run was rebuilt from it at {platform.node()}:{work.out}" in str(refused.value)
-        assert stats(url)["requests"] == 120
 
         # Published to another place, it goes on by itself.
         judge(work, 60, "kept", publish="elsewhere")
