@@ -47,6 +47,7 @@ class Database:
             except OSError as error:
                 raise RunLocked(f"{path} cannot be written: {error.strerror}") from error
         self._connect("ro" if read_only else "rw")
+        self._file = _identity(path)
         try:
             with self._errors():
                 self._open_for_reading() if read_only else self._prepare()
@@ -69,6 +70,11 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commits at its end; an error takes everything back."""
+        if _identity(self._path) != self._file:
+            # SQLite goes on writing to a file that has no name any more, and at its end all of it is gone.
+            raise StoppedEarly(
+                f"{self._path} was removed or replaced while jurybox was writing to it: nothing more can be recorded"
+            )
         with self._errors():
             self._sqlite.execute("BEGIN IMMEDIATE")
             try:
@@ -180,6 +186,15 @@ def _damaged(path: Path, problem: str) -> LedgerDamaged:
         f"{path} is damaged: {problem}. Nothing was changed in it. Put it aside; then put back a copy of it, or let "
         "the run's own command make it anew from where the run is published (publish:), or start anew with --out"
     )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file a path leads to; None: none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def log_of(path: Path) -> Path:

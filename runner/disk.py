@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .errors import DiskFull, JuryboxError
+from .errors import DiskFull, JuryboxError, StoppedEarly
 
 LEAST_FREE_BYTES = 2**30
 LEAST_FREE_SHARE = 0.05
@@ -65,7 +65,10 @@ def least_free(whole: int) -> int:
 
 def shortage(directory: Path) -> DiskFull | None:
     """Why a run is not to go on writing here: too little is free."""
-    found = os.statvfs(directory)
+    try:
+        found = os.statvfs(directory)
+    except FileNotFoundError:
+        raise StoppedEarly(f"{directory} is gone: somebody removed it while the run was writing there") from None
     free, least = found.f_bavail * found.f_frsize, least_free(found.f_blocks * found.f_frsize)
     if free >= least:
         return None

@@ -275,6 +275,8 @@ class Session:
         """Write what is judged as Parquet, publish it, and report it."""
         assert self.staged is not None
         judges = {judge.name: judge for judge in self.judges}
+        # Opened, one that somebody has removed would come back empty.
+        self.run.require_ledger(self.run.manifest() or {"config": {}})
         with Ledger(self.run.ledger, checked=True) as ledger:
             self.revising.settle(ledger, self._staged)
             self.publishing.finish(ledger)

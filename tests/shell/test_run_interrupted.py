@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from runs import ROOT, Workspace, ended_with_test, finish, items, log_of, model, stats, trial_of, until
 
 from runner.simulate import Simulation, running
@@ -49,6 +50,25 @@ def test_ctrl_c_and_the_same_command_again(tmp_path: Path) -> None:
     assert judged.isdisjoint(again)
     faults = sum(total["by_fault"].values())
     assert len(rows) + faults <= total["requests"] <= len(rows) + faults + IN_FLIGHT
+
+
+@pytest.mark.parametrize("lost", ["run.db", "."])
+def test_what_is_removed_in_mid_run_ends_it_and_does_not_come_back_empty(tmp_path: Path, lost: str) -> None:
+    work = Workspace(tmp_path)
+    work.write_items(items(range(300)))
+    with running(Simulation(latency_ms=50)) as url:
+        work.write_config(model(url, limits={"in_flight": 2}))
+        with ended_with_test(work.start("run", str(work.config), "--local", "--yes", "--quiet")) as process:
+            until(lambda: stats(url)["requests"] >= 20, process)
+            gone = work.out / lost
+            # Out of its place at once: what is in a folder goes one by one.
+            gone.rename(tmp_path / "gone")
+            stopped = finish(process)
+        assert stats(url)["requests"] < 300
+    assert stopped.status == 4
+    assert f"jurybox: {gone} " in stopped.stderr
+    assert "Traceback" not in stopped.stderr
+    assert not gone.exists()
 
 
 def test_a_second_process_and_a_second_ctrl_c(tmp_path: Path) -> None:

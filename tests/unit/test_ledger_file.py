@@ -14,7 +14,7 @@ import pytest
 from ledger_batches import attempts, judged, judgments, key, new_ledger, plan
 
 from runner import schema
-from runner.errors import InputError, JuryboxError, LedgerDamaged, RunLocked, StoppedEarly
+from runner.errors import DiskFull, InputError, JuryboxError, LedgerDamaged, RunLocked, StoppedEarly
 from runner.ledger import Ledger
 from runner.protocol import Ack
 
@@ -180,6 +180,19 @@ def test_a_ledger_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> N
 def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RunLocked, match=r"run\.db cannot be written: Not a directory"):
         Ledger(Path(__file__) / "run.db")
+
+
+def test_a_file_that_is_removed_or_replaced_takes_nothing_more(tmp_path: Path) -> None:
+    with new_ledger(tmp_path, plan(1, 10)) as ledger:
+        ledger.record(judged("w", 1, 0, 1))
+        (tmp_path / "run.db").rename(tmp_path / "aside")
+        for _ in range(2):
+            with pytest.raises(StoppedEarly, match=r"run\.db was removed or replaced") as caught:
+                ledger.record(judged("w", 2, 0, 2))
+            assert not isinstance(caught.value, DiskFull), "which is waited for"
+            (tmp_path / "run.db").write_bytes(b"another")
+        (tmp_path / "aside").replace(tmp_path / "run.db")
+        assert ledger.record(judged("w", 2, 0, 2)).ack == Ack(2, 0)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="RLIMIT_FSIZE")
