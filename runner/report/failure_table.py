@@ -25,8 +25,8 @@ def failures(report: Report) -> Table:
         )
         for entry in spread(found, MOST, attrgetter("state", "judge", "model", "reason"))
     ]  # fmt: skip
-    columns = [JUDGE, MODEL, SYSTEM, Column("item", name=True), *([Column("repeat")] if several else [])]
-    columns += [Column("state", name=True), Column("error", name=True, text=True)]
+    columns = [JUDGE, MODEL, SYSTEM, Column("item", name=True, text=True), *([Column("repeat")] if several else [])]
+    columns += [Column("state", text=True), Column("error", text=True)]
     of = f"{shlex.quote(report.directory)} --state {','.join(state for state in STATES if _has(report, state))}"
     more = report.failed - len(rows)
     listed = f"and {more:,} more: `jurybox export {of} --format jsonl` lists all" if more > 0 else ""

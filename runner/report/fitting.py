@@ -19,7 +19,7 @@ _READABLE = 16
 """Names are cut down to this before a column gives way."""
 _LEAST = 8
 _CUT = "…"
-_LINES = 4
+_LINES = 5
 """Of a text that goes on in the next line."""
 
 
@@ -113,10 +113,10 @@ def _names(table: Table, place: int) -> list[str]:
 def _floor(table: Table, place: int, natural: int, least: int) -> int:
     """How narrow a column may become."""
     column = table.columns[place]
-    if not (column.name or column.outside):
+    if not (column.name or column.outside or column.text):
         return natural
     lowest = min(natural, max(least, _cells(table, place) if column.outside else _header(table, place)))
-    if not _told_apart(table, place):
+    if column.text or not _told_apart(table, place):
         return lowest
     names = _names(table, place)
     return next((width for width in range(lowest, natural) if shortened(names, width)), natural)
@@ -128,7 +128,7 @@ def _told_apart(table: Table, place: int) -> bool:
 
 
 def _leading(columns: Sequence[Column]) -> int:
-    return next((place for place, column in enumerate(columns) if column.text or not column.name), len(columns))
+    return next((place for place, column in enumerate(columns) if not column.name), len(columns))
 
 
 def _narrowed(table: Table, width: int, least: int, force: bool = False) -> Table | None:
@@ -161,10 +161,11 @@ def _narrowed(table: Table, width: int, least: int, force: bool = False) -> Tabl
 
 def _cut(table: Table, place: int, width: int, floor: int) -> dict[str, str]:
     """What stands for each name of a column of that width."""
-    if not (table.columns[place].name or table.columns[place].outside):
+    column = table.columns[place]
+    if not (column.name or column.outside or column.text):
         return {}
     names = _names(table, place)
-    if table.columns[place].text:
+    if column.text:
         return {name: _lines(name, width) for name in names}
     if not _told_apart(table, place):
         return {name: name if cell_len(name) <= width else _end(name, width) for name in names}
@@ -176,7 +177,7 @@ def _lines(text: str, width: int) -> str:
     """In as many lines as it takes, up to `_LINES`."""
     lines = textwrap.wrap(text, width) if text.isascii() else chop_cells(text, width)
     if len(lines) > _LINES:
-        lines = [*lines[: _LINES - 1], _end(lines[_LINES - 1] + _CUT * width, width)]
+        lines = [*lines[: _LINES - 1], _end(f"{lines[_LINES - 1]} {lines[_LINES]}", width)]
     return "\n".join(lines)
 
 

@@ -27,7 +27,7 @@ def to_markdown(report: Report) -> str:
 
 def _table(table: Table) -> str:
     heads = [_safe(column.header) for column in table.columns]
-    rules = [":--" if column.name else "--:" for column in table.columns]
+    rules = [":--" if column.name or column.text else "--:" for column in table.columns]
     lines = [heads, rules, *([_safe(cell) for cell in row] for row in table.rows)]
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     note = f"\n\n*{_safe(table.note)}*" if table.note else ""

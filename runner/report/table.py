@@ -24,7 +24,7 @@ class Column:
     outside: bool = False
     """The header is a name of the run's (one a line), and may be cut like one."""
     text: bool = False
-    """Words that are only read: where they are too wide they go on in the next line."""
+    """What is read, or copied, as it stands: on the left, and where it is too wide it goes on in the next line."""
 
 
 @dataclass(frozen=True, slots=True)

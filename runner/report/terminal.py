@@ -138,7 +138,7 @@ class _Printer:
         for column, width in zip(table.columns, widths, strict=True):
             drawn.add_column(
                 Text(column.header),
-                justify="left" if column.name else "right",
+                justify="left" if column.name or column.text else "right",
                 width=width,
                 no_wrap=True,
                 vertical=vertical,

@@ -126,6 +126,22 @@ def test_words_go_on_in_the_next_line(tmp_path: Path, width: int) -> None:
     assert "what it must not" in " ".join(" ".join(lines[begun:]).split())
 
 
+@pytest.mark.parametrize("width", [60, 100])
+def test_an_item_is_told_whole(tmp_path: Path, width: int) -> None:
+    name = "0123456789abcdef" * 2
+    row = {"id": name, "question": "Why?", "reference": "so", "response": "so it is"}
+    jsonl(tmp_path / "items.jsonl", [row])
+    failed = unscored("failed", "bad_request") | {"error": "many words that want much room " * 6}
+    models = ["a-model-with-a-long-name", "another-model-with-a-long-name"]
+    report = judged_run(tmp_path, {"path": "items.jsonl"}, lambda row: failed, models=models).report()
+    text = terminal(report, width)
+    head, _, *lines = text.split("Trials that failed\n")[1].split("\n`jurybox retry")[0].splitlines()
+    found = "".join(line[head.index("item") : head.index("state")].strip() for line in lines)
+    assert found.startswith(name * 2)
+    assert "……" not in text
+    assert f"| {name} |" in to_markdown(report)
+
+
 def test_a_run_without_errors_says_nothing_of_them(tmp_path: Path) -> None:
     report = run_of(tmp_path, lambda row: scored(True)).report()
     assert to_json(report)["failures"] == {"total": 0, "trials": []}
