@@ -22,6 +22,7 @@ from .asking import about_nothing
 from .client import Client, EndpointError
 from .completion import Completion
 from .limiter import Stopped
+from .mending import to_mend
 from .plan import Pair
 from .policy import Shown
 from .protocol import Attempt, Task
@@ -124,16 +125,17 @@ class Inquiry:
             if found[way] is Found.ENFORCED:
                 break
             if error is not None and pair.structured != structured.AUTO:
+                which = f"every request of {pair.judge.name} is rejected"
+                told = to_mend(pair.model, error, which)
                 raise NeedsAction(
-                    f"{pair.model.name}: every request of {pair.judge.name} is rejected: {error.message}; "
-                    f"this model has structured: {way}, leave that to jurybox with structured: auto"
+                    f"{told}; this model has structured: {way}, leave that to jurybox with structured: auto"
                 )
         mode = structured.mode_of(found)
         if pair.judge.structured == "require" and not structured.is_enforced(mode):
             tried = ", ".join(f"{way} {result}" for way, result in found.items())
             raise NeedsAction(
-                f"{pair.model.name}: the judge {pair.judge.name} requires structured output, and this endpoint "
-                f"enforces none of it ({tried}); nothing was judged"
+                f"{pair.model.name}: the judge {pair.judge.name} requires structured output, and {pair.model.base_url} "
+                f"enforces none of it for the model {pair.model.model} ({tried}); nothing was judged"
             )
         return mode
 
@@ -171,7 +173,7 @@ class Inquiry:
                         found, error = Found.REFUSED, reply
                         unclear += 1
                 case policy.ActionNeeded():
-                    raise NeedsAction(f"{pair.model.name}: {reply.message}")
+                    raise NeedsAction(to_mend(pair.model, reply))
                 case _:
                     return Found.REFUSED, reply
         return found, error

@@ -22,6 +22,7 @@ from .config import RunConfig
 from .errors import ActionNeeded, ConfigError, InputError, ItemError, JuryboxError, StoppedEarly
 from .intake import Intake
 from .mapping import BadRowError
+from .mending import to_mend
 from .plan import Messages, Pair, pairs
 from .reference import Reference
 from .rows import Fault
@@ -147,10 +148,10 @@ def trouble(tried: Sequence[Tried]) -> JuryboxError | None:
     failed = [each for each in tried if each.error is not None]
     for each in failed:
         if each.error is not None and each.error.kind not in _RESUMABLE:
-            return ActionNeeded(f"{each.pair.model.name}: {each.error.message}")
+            return ActionNeeded(to_mend(each.pair.model, each.error))
     for each in failed:
         if each.error is not None:
-            return StoppedEarly(f"{each.pair.model.name}: {each.pair.model.base_url}: {each.error.message}")
+            return StoppedEarly(f"{each.pair.model.name}: {each.pair.model.base_url}: {each.error.told}")
     return None
 
 

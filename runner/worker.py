@@ -26,6 +26,7 @@ from .errors import JuryboxError, weightiest
 from .inquiry import Inquiry, NeedsAction
 from .ladder import again
 from .limiter import Limiter, Stopped
+from .mending import to_mend
 from .outbox import Outbox, Send
 from .plan import Pair, pairs
 from .protocol import Attempt, News, Task, TaskReport, Tick, Trial
@@ -218,8 +219,8 @@ class Worker:
                         if not account.breaker.is_open:
                             await account.wait(delay_s)
                     case policy.ActionNeeded():
-                        which = f"every request of {asked.task.judge} is rejected: " if rejected else ""
-                        account.action_needed = f"{pair.model.name}: {which}{error.message}"
+                        which = f"every request of {asked.task.judge} is rejected" if rejected else ""
+                        account.action_needed = to_mend(pair.model, error, which)
                         account.close()
                         await self._outbox.note(attempt)
                         return "left"

@@ -85,7 +85,9 @@ def test_a_wrong_key_stops_the_run_until_it_is_right(work: Workspace) -> None:
         work.write_config(model(url, api_key_env=KEY_VARIABLE))
         work.environment[KEY_VARIABLE] = "sk-wrong"
         stopped = work.run()
-        assert_one_line(stopped, 5, "Incorrect API key provided")
+        words = f"judge: {url} answers HTTP 401 for the model simulated-judge: Incorrect API key provided"
+        assert_one_line(stopped, 5, words, f"(look at api_key_env: {KEY_VARIABLE})")
+        assert "sk-wrong" not in stopped.stderr
         assert stopped.report["done"] == 0
         refused = stats(url)["requests"]
         assert 1 <= refused <= 4, "a handful"
@@ -100,7 +102,10 @@ def test_a_wrong_key_stops_the_run_until_it_is_right(work: Workspace) -> None:
 def test_an_unknown_model_is_told_in_the_words_of_the_provider(work: Workspace) -> None:
     with running(Simulation(only_models=("another",))) as url:
         work.write_config(model(url))
-        assert_one_line(work.run(), 5, "The model `simulated-judge` does not exist")
+        words = (
+            f"judge: {url} answers HTTP 404 for the model simulated-judge: The model `simulated-judge` does not exist"
+        )
+        assert_one_line(work.run(), 5, words, "(look at model: simulated-judge and base_url)")
         assert stats(url)["requests"] <= 4
 
 
@@ -108,7 +113,8 @@ def test_an_endpoint_that_rejects_what_every_request_holds_fails_no_trial(work: 
     with running(Simulation(unsupported=("logit_bias",))) as url:
         work.write_config(model(url, extra={"body": {"logit_bias": {}}}))
         stopped = work.run()
-        assert_one_line(stopped, 5, "every request of yes-no is rejected", "logit_bias")
+        words = f"judge: every request of yes-no is rejected: {url} answers HTTP 400 for the model simulated-judge: "
+        assert_one_line(stopped, 5, words, "logit_bias")
         assert stopped.report["done"] == 0
         work.write_config(model(url, "other"))
         assert work.run().status == 0
@@ -131,7 +137,7 @@ def test_a_used_up_quota_keeps_what_was_paid(work: Workspace) -> None:
     with running(Simulation(quota=25)) as url:
         work.write_config(model(url, limits={"in_flight": 4}))
         stopped = work.run()
-        assert_one_line(stopped, 5, "You exceeded your current quota")
+        assert_one_line(stopped, 5, f"{url} answers HTTP 429", "You exceeded your current quota", "the credit of")
         assert (stopped.report["done"], stopped.report["planned"]) == (25, len(ROWS))
         assert stats(url)["requests"] <= 25 + 4
     with running() as url:

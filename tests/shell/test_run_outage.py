@@ -83,7 +83,7 @@ def test_an_endpoint_that_comes_to_reject_everything_fails_no_trial(tmp_path: Pa
     with serving(works, 400) as url:
         status, stderr, states = judged(tmp_path, url, 90, "5m")
     assert status == 5
-    assert "every request of yes-no is rejected: out of order" in stderr
+    assert f"m: every request of yes-no is rejected: {url} answers HTTP 400 for the model m: out of order" in stderr
     assert states["failed"] == 1, states
     assert 30 <= states["scored"] <= 40
     assert len(asked) < 90, "those in flight, and a few that show it"

@@ -68,6 +68,7 @@ LAYERS = (
         "runner.database",
         "runner.jsonrows",
         "runner.mapping",
+        "runner.mending",
         "runner.replanned",
         "runner.staged",
         "runner.stored",
