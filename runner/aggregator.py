@@ -13,7 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from .disk import shortage
-from .errors import DiskFull
+from .errors import DiskFull, RunLocked, StoppedEarly
 from .ledger import Ledger, Spend
 from .protocol import Ack, Batch, History, Snapshot, Tally
 from .segments import Segment
@@ -37,6 +37,9 @@ class Aggregator:
         except DiskFull as error:
             self._unrecorded = error.message
             raise
+        except RunLocked as error:
+            # What is in flight is paid for: not the error of a command that has not begun.
+            raise StoppedEarly(f"{error.message}; once that has ended, run the same command again to go on") from None
         self._unrecorded = None
         for pair, change in recorded.changes.items():
             self._tallies[pair] = _sum(self._tallies.get(pair, Tally()), change)

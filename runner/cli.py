@@ -6,11 +6,17 @@ only bugs show a traceback.
 
 from __future__ import annotations
 
+import os
+import sys
+from io import TextIOWrapper
+from pathlib import Path
+
 import typer
 
 from .command.judging import plan, run, try_
 from .command.knowing import init, judges
 from .command.looking import export, report, status
+from .command.options import say
 from .command.reading import read
 from .command.revising import rescore, retry
 from .disk import is_full
@@ -44,6 +50,7 @@ app.command()(simulate)
 
 def main() -> None:
     """Entry point of the command."""
+    _open_streams()
     take_signals()
     try:
         try:
@@ -83,8 +90,21 @@ def _status() -> int | str | None:
     return status if isinstance(status, int) else 0
 
 
+def _open_streams() -> None:
+    """What is closed takes everything, and what is written is UTF-8 in any locale: results hold all the world's words.
+
+    In the place of a closed stream the next file to be opened would stand, such as the ledger.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
 def _told(error: JuryboxError) -> int:
-    typer.echo(f"jurybox: {error.message}", err=True)
+    say(f"jurybox: {error.message}")
     return error.exit_status
 
 

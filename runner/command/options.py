@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -191,9 +192,10 @@ def same_command() -> str:
 
 
 def say(text: str, quiet: bool = False) -> None:
-    """Tell a person, on stderr."""
+    """Tell a person, on stderr. Where it takes nothing, nobody is told, and the work goes on."""
     if not quiet:
-        typer.echo(text, err=True)
+        with suppress(OSError):
+            typer.echo(text, err=True)
 
 
 def _adhoc(source: Sequence[str], adhoc: Adhoc) -> dict[str, Any]:

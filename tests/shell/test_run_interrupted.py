@@ -116,6 +116,25 @@ def test_a_resume_keeps_what_waiting_trials_have_been_through(tmp_path: Path) ->
     assert work.query("SELECT DISTINCT attempts FROM judgments") == [(3,)]
 
 
+def test_closed_streams_and_a_locale_without_umlauts_end_no_run(tmp_path: Path) -> None:
+    work = Workspace(tmp_path)
+    rows = items(range(5))
+    work.write_items(rows)
+    work.environment |= {"PYTHONIOENCODING": "ascii"}
+    with running() as url:
+        for number, streams in enumerate((">&- 2>&- <&-", "2>/dev/full", "2> >(true)")):
+            work.write_config(model(url), name=f"tested{number}", out=str(tmp_path / str(number)))
+            command = f'exec "$0" -m runner run {work.config} --local --yes {streams}'
+            done = subprocess.run(
+                ["bash", "-c", command, sys.executable],
+                env={**os.environ, **work.environment, "PYTHONPATH": str(ROOT)}, capture_output=True, check=False,
+            )  # fmt: skip
+            assert (done.returncode, done.stderr) == (0, b""), streams
+            assert stats(url)["requests"] == len(rows) * (number + 1), streams
+    # The table has letters that ASCII has not.
+    assert "×" in done.stdout.decode()
+
+
 def test_a_reader_that_has_had_enough_is_no_bug(tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", '"$0" -m runner judges ragbench | head -n 1; exit "${PIPESTATUS[0]}"', sys.executable],

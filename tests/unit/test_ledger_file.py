@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from ledger_batches import attempts, judged, judgments, key, new_ledger, plan
 
-from runner import schema
+from runner import database, schema
+from runner.aggregator import Aggregator
 from runner.errors import DiskFull, InputError, JuryboxError, LedgerDamaged, RunLocked, StoppedEarly
 from runner.ledger import Ledger
 from runner.protocol import Ack
@@ -193,6 +194,22 @@ def test_a_file_that_is_removed_or_replaced_takes_nothing_more(tmp_path: Path) -
             (tmp_path / "run.db").write_bytes(b"another")
         (tmp_path / "aside").replace(tmp_path / "run.db")
         assert ledger.record(judged("w", 2, 0, 2)).ack == Ack(2, 0)
+
+
+def test_a_file_that_another_process_does_not_let_go_stops_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    new_ledger(tmp_path, plan(1, 10)).close()
+    aggregator = Aggregator(tmp_path / "run.db")
+    with sqlite3.connect(tmp_path / "run.db", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoppedEarly, match=r"run\.db is held by another process.*run the same command again"):
+            aggregator.record(judged("w", 1, 0, 1))
+        other.execute("ROLLBACK")
+    other.close()
+    assert aggregator.record(judged("w", 1, 0, 1)) == Ack(1, 0)
+    aggregator.close()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="RLIMIT_FSIZE")
