@@ -17,7 +17,7 @@ from judges import PARSER_VERSION, Failed, Item, Judge, Outcome, Provenance, Rep
 
 from .batches import BLOCK_MARKER
 from .client import EndpointError
-from .completion import Completion
+from .completion import MESSAGE_CHARS, Completion
 from .ladder import Again
 from .plan import Pair
 from .protocol import Attempt, History, Judgment, Task, Trial, Usage, Waiting
@@ -94,7 +94,7 @@ class Asked:
     def outcomes(self, completion: Completion) -> list[Outcome]:
         """What the completion says of each trial."""
         reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
-        return outcomes_of(self.pair.judge, reply, self.items)
+        return outcomes_of(self.pair.judge, reply, self.items, in_loop=True)
 
     def judgments(
         self, outcomes: Sequence[Outcome], latency_s: float | None, *, called: bool = True
@@ -204,8 +204,11 @@ class Asked:
         )
 
 
-def outcomes_of(judge: Judge, reply: Reply, items: Sequence[Item]) -> list[Outcome]:
-    """What a judge's reply about some items says of each, whatever its code does."""
+def outcomes_of(judge: Judge, reply: Reply, items: Sequence[Item], in_loop: bool = False) -> list[Outcome]:
+    """What a judge's reply about some items says of each, whatever its code does.
+
+    `in_loop`: no signal is raised here, so that a KeyboardInterrupt is the code's own too.
+    """
     if not judge.code:
         return list(judge.outcomes(judge.read(reply, len(items)), items))
     try:
@@ -213,11 +216,21 @@ def outcomes_of(judge: Judge, reply: Reply, items: Sequence[Item]) -> list[Outco
         for outcome, item in zip(outcomes, items, strict=True):
             if isinstance(outcome, Scored):
                 judge.check(outcome.verdict, item)
-    except Exception as error:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and not in_loop:
+            raise
         # The user's own code, which one reply in a million may surprise: its trial ends without a score, the reply is
-        # kept, and the others go on.
-        return [Failed("judge_code", f"{type(error).__name__}: {error}")] * len(items)
+        # kept, and the others go on. A SystemExit or CancelledError would end the run, or its task, without a word.
+        return [Failed("judge_code", _words(error))] * len(items)
     return outcomes
+
+
+def _words(error: BaseException) -> str:
+    try:
+        said = str(error)
+    except Exception as mute:
+        said = f"says nothing: {type(mute).__name__}"
+    return f"{type(error).__name__}: {said[:MESSAGE_CHARS]}"
 
 
 def reading_of(outcomes: Sequence[Outcome]) -> str | None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 import orjson
 
@@ -33,6 +33,9 @@ TOO_FAST = (429, 498, 529)
 """The last two are not in the standard; some providers send them for 429's meaning: no capacity, overloaded."""
 PASSING = (409, 423, 424, 425, 499)
 """Of 4xx those that lay nothing to the request: a conflict, a lock, a failure behind it, too early, broken off."""
+GIVEN, PRODUCED = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
+MOST_TOKENS = 1e9
+"""More than any request can take: a number above it is no count of tokens."""
 _KEYLIKE = re.compile(r"(?i)\bbearer\s+\S+|\bsk-[\w*.-]{6,}")
 
 
@@ -51,7 +54,7 @@ class Completion:
     notes: tuple[str, ...] = ()
     """How the request was put otherwise than asked, because this endpoint takes it only so."""
     counted: bool = True
-    """Whether it tells what it took; if not, its usage is zero and means nothing."""
+    """Whether it tells all that it took; if not, its usage is less than that, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ def read(body: bytes, price: Price | None, latency_s: float) -> Completion | Tro
         system_fingerprint=_text(data.get("system_fingerprint")),
         usage=_usage(data.get("usage"), price),
         latency_s=latency_s,
-        counted=isinstance(data.get("usage"), dict),
+        counted=_tells_all(data.get("usage")),
     )
 
 
@@ -261,8 +264,7 @@ def _parts(parts: list[Any]) -> tuple[str | None, str | None, str | None]:
 def _usage(usage: Any, price: Price | None) -> Usage:
     if not isinstance(usage, dict):
         return Usage()
-    given = _count(usage, "prompt_tokens", "input_tokens")
-    produced = _count(usage, "completion_tokens", "output_tokens")
+    given, produced = _count(usage, *GIVEN), _count(usage, *PRODUCED)
     cached = _count(usage.get("prompt_tokens_details"), "cached_tokens") or _count(usage, "prompt_cache_hit_tokens")
     cached = min(cached, given)
     cost = 0.0
@@ -273,10 +275,19 @@ def _usage(usage: Any, price: Price | None) -> Usage:
     return Usage(given, cached, produced, reasoning, cost)
 
 
+def _tells_all(usage: Any) -> bool:
+    """Whether the tokens of both sides stand there. No prompt is of no tokens, but a reply may be."""
+    return _count(usage, *GIVEN) > 0 and any(_is_count(_number(usage.get(name))) for name in PRODUCED)
+
+
+def _is_count(number: float | None) -> TypeGuard[float]:
+    return number is not None and 0 <= number <= MOST_TOKENS
+
+
 def _count(record: Any, *names: str) -> float:
     for name in names if isinstance(record, dict) else ():
         number = _number(record.get(name))
-        if number is not None and number > 0:
+        if _is_count(number) and number > 0:
             return number
     return 0.0
 

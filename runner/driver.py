@@ -77,6 +77,8 @@ class Driver:
         budget = Budget(config.accounts(), config.budget.usd, spent_usd, on_call)
         self._outlook = Outlook(config)
         self._time_left: asyncio.Timeout | None = None
+        self._left = 0
+        """Trials without a judgment."""
         self._is_urgent = False
         self._assembler = Assembler(shards, pairs, config.seed, staged, pool.aggregator, self._modes)
         self._work_ids = count(1)
@@ -121,6 +123,8 @@ class Driver:
             raise type(self._crew.stopped)(self._crew.stopped.message + given_up_on)
         if given_up := self._outlook.given_up:
             raise StoppedEarly("; ".join(given_up))
+        if self._left:
+            raise StoppedEarly(f"{self._left:,} trials were left without a judgment; run the same command to go on")
 
     async def _judge(self) -> None:
         try:
@@ -169,6 +173,7 @@ class Driver:
             if self._crew.stopped is None:
                 open_work = [self._take_up(account, snapshot) for account in self._config.accounts()]
                 ended = not any(open_work) and was_idle and self._dispatch.idle
+                self._left = sum(tally.trials - tally.done for tally in snapshot.tallies.values())
                 # Tickets may have been added: whoever has room is to take them.
                 await self._crew.wake()
             else:

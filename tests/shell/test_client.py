@@ -235,6 +235,29 @@ async def test_odd_usage_counts_nothing_it_does_not_say() -> None:
     usage = {"prompt_tokens": 10, "completion_tokens": None, "prompt_tokens_details": {"cached_tokens": 99}}
     got = await completion(reply(body={**GOOD, "usage": usage}))
     assert got.usage == Usage(10, 10, 0, 0, 0)
+    assert not got.counted, "what the reply took is not known"
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({"prompt_tokens": 10, "completion_tokens": 0}, True),
+        ({"input_tokens": "10", "output_tokens": 1.0}, True),
+        (None, False),
+        ({}, False),
+        ([10, 1], False),
+        ({"prompt_tokens": 10}, False),
+        ({"prompt_tokens": 0, "completion_tokens": 1}, False),
+        ({"prompt_tokens": -10, "completion_tokens": 1}, False),
+        ({"prompt_tokens": 10, "completion_tokens": -1}, False),
+        ({"prompt_tokens": 1e308, "completion_tokens": 1}, False),
+        ({"prompt_tokens": True, "completion_tokens": {"a": 1}}, False),
+    ],
+)
+async def test_usage_that_does_not_tell_all_settles_nothing(usage: Any, counted: bool) -> None:
+    got = await completion(reply(body={**GOOD, "usage": usage}))
+    assert got.counted is counted
+    assert 0 <= got.usage.input_tokens <= 10
 
 
 async def test_a_lone_surrogate_in_a_reply_can_be_stored() -> None:

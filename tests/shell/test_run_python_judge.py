@@ -45,6 +45,38 @@ def test_an_error_in_a_judges_code_ends_that_trial_and_no_other(tmp_path: Path) 
     ]
 
 
+def test_whatever_a_judges_code_raises_ends_that_trial_and_no_other(tmp_path: Path) -> None:
+    work = Workspace(tmp_path)
+    work.write_items(items(range(8)))
+    head = """
+from asyncio import CancelledError
+
+
+class Mute(Exception):
+    def __str__(self):
+        return 1 / 0
+
+
+class Own(BaseException):
+    pass
+
+
+RAISED = dict(zip(("q1-atlas", "q2-atlas", "q3-atlas", "q4-atlas", "q5-atlas"),
+                  (SystemExit(0), CancelledError(), KeyboardInterrupt(), Mute(), Own())))
+"""
+    code = JUDGE.replace('if item.id == "q3-brook"', "if item.id in RAISED")
+    (tmp_path / "mine.py").write_text(head + code.replace('return {"correct": 1 / 0}', "raise RAISED[item.id]"))
+    with running() as url:
+        # One after the other: what has never worked is taken to be wrong with all.
+        work.write_config(model(url, limits={"in_flight": 1}), judges=["./mine.py:judge"], max_unscored=0.5)
+        done = work.run()
+    assert (done.status, done.stderr) == (0, "")
+    work.assert_each_trial_judged_once(16)
+    assert work.query("SELECT state, reason, count(*) FROM judgments WHERE state <> 'scored' GROUP BY 1, 2") == [
+        ("failed", "judge_code", 5)
+    ]
+
+
 def test_code_that_ends_the_process_is_suspected_at_the_next_start(tmp_path: Path) -> None:
     work = Workspace(tmp_path)
     work.write_items(items(range(4)))

@@ -19,6 +19,10 @@ from runner.session import Session
 class Death(BaseException):
     """No error that a judge's code may have: the end of its process."""
 
+    def __str__(self) -> str:
+        # Whoever deals with what a judge's code raises, of whatever kind, asks what it says.
+        raise self
+
 
 class MortalWorker:
     """A worker until its death."""

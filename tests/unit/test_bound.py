@@ -108,7 +108,14 @@ def test_what_may_have_been_billed_stays_reserved(kind: ErrorKind, status: int |
     assert attempt.freed == (NOTHING if billed else asked.bound)
 
 
-@pytest.mark.parametrize(("usage", "counted"), [(', "usage": {"prompt_tokens": 3}', True), ("", False)])
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        (', "usage": {"prompt_tokens": 3, "completion_tokens": 0}', True),
+        (', "usage": {"prompt_tokens": 3}', False),
+        ("", False),
+    ],
+)
 def test_a_reply_that_does_not_say_what_it_took_settles_nothing(usage: str, counted: bool) -> None:
     own = pair()
     asked = about_nothing(Task(1, "yes-no", "m", 0, ()), own, own.body([{"role": "user", "content": "x"}]), "w")
