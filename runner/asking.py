@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -57,7 +58,9 @@ def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked
         body=body,
         tokens=tokens_at_most(messages, sampling.get("max_tokens", pair.sampling.max_tokens)),
         bound=bound_of(body, pair.model),
-        request_id=request_id(stage, keys),
+        # Not from the keys: whatever a trial has been through, and a crash that left no trace of its request, the next
+        # request is another. Its records are sent again as they are.
+        request_id=uuid.uuid4().hex,
         worker=worker,
         stage=stage,
         notes=tuple(f"{name}:{value}" for name, value in sampling.items()),
@@ -122,6 +125,6 @@ def stage_of(history: History) -> str:
     return "last" if history.parked else "first"
 
 
-def request_id(stage: str, keys: Sequence[bytes]) -> str:
-    """An id over the ordered keys: the same request asked again after a loss has the same id."""
+def id_of_copy(stage: str, keys: Sequence[bytes]) -> str:
+    """The id of the request for a copy of what a reply says: over the request which that answers, and its keys."""
     return hashlib.blake2b(b"".join(keys), digest_size=16, person=stage.encode()[:16]).hexdigest()

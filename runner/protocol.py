@@ -91,6 +91,7 @@ class Attempt(Record):
     """One request as made. Written once, never changed."""
 
     request_id: str
+    """Of one request, however often it is sent: with `try_` it names the attempt."""
     keys: tuple[bytes, ...]
     judge: str
     model: str
@@ -99,7 +100,7 @@ class Attempt(Record):
     """Which call of the ladder this was: `first`, `rejudge:<k>`, `refused:<k>`, `bisect:<depth>`, `last`; or `probe`,
     which asks a harmless question to see whether the endpoint answers, and has no keys."""
     try_: int
-    """1 for the first send of this request, 2 after one retry, …"""
+    """1 for the first send of this request, 2 for the second, …"""
     state: str
     """`ok` or `error`."""
     sent_at: float

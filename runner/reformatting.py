@@ -21,7 +21,7 @@ from judges import Outcome, Provenance, Reformat, Reply, Sampling, Scored, refor
 from . import policy, structured
 from .account import Account
 from .asked import Asked
-from .asking import bound_of, request_id, tokens_at_most
+from .asking import bound_of, id_of_copy, tokens_at_most
 from .client import Client, EndpointError, ErrorKind
 from .completion import Completion
 from .config import SAME, Model, RunConfig
@@ -108,8 +108,8 @@ class Reformatter:
         Raises Stopped, and TimeoutError where no place came free; then all attempts are noted.
         """
         account, client = self._account(model.account_name), self._client(model)
-        copying, last, sends = self._request(asked, model, how, text), None, 0
-        while sends < SENDS:
+        copying, last, sends, put_otherwise = self._request(asked, model, how, text), None, 0, 0
+        while sends < SENDS + put_otherwise:
             sends += 1
             if last is not None:
                 await self._note(last)
@@ -124,8 +124,8 @@ class Reformatter:
                 account.saw_copy_fail(error)
                 last = copying.failed(sends, sent_at, error)
                 if error.put_otherwise:
-                    sends -= 1
-                elif not await self._is_worth_a_try(model, error, account, sends, sent_s):
+                    put_otherwise += 1
+                elif not await self._is_worth_a_try(model, error, account, sends - put_otherwise, sent_s):
                     return None, last
                 elif error.kind is ErrorKind.BAD_REQUEST:
                     copying = self._request(asked, model, how, text)
@@ -194,7 +194,7 @@ class Reformatter:
             body=body,
             tokens=tokens_at_most(messages, sampling.max_tokens),
             bound=bound_of(body, model),
-            request_id=request_id(STAGE, (asked.request_id.encode(), *asked.keys)),
+            request_id=id_of_copy(STAGE, (asked.request_id.encode(), *asked.keys)),
             stage=STAGE,
         )
 

@@ -28,7 +28,7 @@ from judges import (
 )
 
 from .asked import outcomes_of, reading_of, stage_of
-from .asking import request_id
+from .asking import id_of_copy
 from .batches import BLOCK_MARKER
 from .changes import WAITING, Changes, Standing
 from .ledger import Ledger
@@ -160,7 +160,7 @@ class _Shard:
                 read = _Read(attempt, place, size, depth, outcomes[place], whole)
                 if not whole:
                     keys = _keys(attempt)
-                    unread[request_id(REFORMAT, (attempt["request_id"].encode(), *keys))] = read
+                    unread[id_of_copy(REFORMAT, (attempt["request_id"].encode(), *keys))] = read
                 yield read
 
     def _outcomes(self, attempt: Row, size: int, item: Item) -> list[Outcome] | None:

@@ -166,7 +166,7 @@ class Worker:
 
     async def _ask(self, asked: Asked, client: Client, account: Account) -> str:
         """Send the request until it is answered or given up: the only loop of retries in the program."""
-        tries = throttles = 0
+        tries = throttles = sends = 0
         loop = asyncio.get_running_loop()
         sent_at, sent_s = 0.0, 0.0
         while True:
@@ -180,14 +180,14 @@ class Worker:
                         return "left"
                     if account.limiter.is_held:
                         continue
-                    sent_at, sent_s = time.time(), loop.time()
+                    sends, sent_at, sent_s = sends + 1, time.time(), loop.time()
                     completion = await place.complete(client, asked.pair.kept)
             except Stopped:
                 return "left"
             except EndpointError as error:
                 account.saw_error(error)
                 asked = asked.with_attempt()
-                attempt = asked.failed(tries + throttles + 1, sent_at, error)
+                attempt = asked.failed(sends, sent_at, error)
                 if error.put_otherwise:
                     await self._outbox.note(attempt)
                     continue
@@ -238,7 +238,7 @@ class Worker:
                         return await self._end(asked, [Failed(kind, error.message)], attempt, None)
             else:
                 self._inquiry.saw_success(asked, account, sent_s)
-                return await self._read(asked, completion, tries + throttles + 1, sent_at)
+                return await self._read(asked, completion, sends, sent_at)
 
     async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float) -> str:
         """Read the reply: outcomes, or the trials go back to the ledger to be judged afresh."""
