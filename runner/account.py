@@ -34,6 +34,7 @@ class Place:
 
     asked: Asked
     slot: Slot
+    outbox: Outbox
     sent: bool = False
 
     async def complete(self, client: Client, keep: Collection[str] = ()) -> Completion:
@@ -41,7 +42,8 @@ class Place:
         self.sent = True
         self.slot.settle(self.asked.bound.usd)
         try:
-            completion = await client.complete(self.asked.body, keep)
+            with self.outbox.sending():
+                completion = await client.complete(self.asked.body, keep)
         except EndpointError as error:
             if not error.may_be_billed:
                 self.slot.settle(0.0)
@@ -92,7 +94,7 @@ class Account:
         """Room for one request in the limits, and in what the ledger has reserved. Raises Stopped."""
         async with self.limiter.slot(asked.tokens, asked.bound.usd, probe=probe) as slot:
             await self.outbox.hold(asked.task.model, asked.bound)
-            place = Place(asked, slot)
+            place = Place(asked, slot, self.outbox)
             try:
                 if self.limiter.stopped:
                     raise Stopped(self.limiter.account)

@@ -77,6 +77,11 @@ class Limiter:
         return self._stopped
 
     @property
+    def places(self) -> int:
+        """How many may be in flight by the last lease."""
+        return self._lease.in_flight
+
+    @property
     def is_held(self) -> bool:
         """Nothing but probes is to go out just now."""
         return self._first == 0

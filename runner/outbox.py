@@ -2,17 +2,17 @@
 
 Hides batching and re-sending: one batch is in flight at a time, everything that arrives meanwhile goes into the next
 one, and a batch is sent again until the aggregator has answered, since an error never means "not recorded". While it
-is away, or its disk is full, what waits here is bounded, since it is lost with the process: `room` lets nobody through
-who would add to it. What is to be spent goes the same way before it is spent (`hold`): each batch asks for what will be
-wanted next.
+is away, or its disk is full, what waits here is bounded: a death of the process loses it, so it counts as in flight,
+and `room` lets nobody through who would add to that. What is to be spent goes the same way before it is spent (`hold`):
+each batch asks for what will be wanted next.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import structlog
@@ -26,11 +26,6 @@ LINGER_S = 0.02
 BATCH_RECORDS = 500
 UNSENT_NOTES = 200
 """Failed attempts that may wait for a batch: what a worker's death can lose of them."""
-
-UNACKNOWLEDGED = 200
-"""Records that may wait for their acknowledgement before no more requests are made."""
-LATE_S = 1.0
-"""A batch that takes longer to be acknowledged may take minutes: no more requests are made until it is."""
 FULL_PAUSE_S = 1.0
 """Between two sends of a batch that the ledger's disk has no room for."""
 
@@ -60,18 +55,46 @@ class Outbox:
         self._queue: deque[_Record] = deque()
         self._lock = asyncio.Lock()
         self._unanswered: tuple[Batch, list[_Record]] | None = None
-        self._held_up = True
-        self._room = asyncio.Event()
-        self._room.set()
+        self._sending = 0
+        """Requests on their way."""
+        self._recording = 0
+        """Callers of `record`: they have the batches sent."""
+        self._crowding = 0
+        """Callers of `room` that wait."""
+        self._let_through = False
+        self._changed = asyncio.Event()
+        """Set when there may be room; then it is another."""
 
-    async def room(self) -> None:
-        """Return once few enough records wait, and none for long, so that a request may add its own."""
-        await self._room.wait()
+    async def room(self, places: int) -> None:
+        """Return once fewer requests than `places` are on their way or wait for their acknowledgement.
+
+        Whoever is let through is to be `sending` before anything else is awaited.
+        """
+        self._crowding += 1
+        try:
+            while not self._let_through and self._sending + len(self._queue) >= max(1, places):
+                if self._queue and not self._recording:
+                    # Notes alone, which nobody else would have sent.
+                    await self._flush(self._queue[0])
+                else:
+                    await self._changed.wait()
+        finally:
+            self._crowding -= 1
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """A request is on its way. What comes of it is to be noted or recorded before anything else is awaited."""
+        self._sending += 1
+        try:
+            yield
+        finally:
+            self._sending -= 1
+            self._change()
 
     def let_through(self) -> None:
         """Hold nobody up in `room` any more: nothing is asked from now on, and whoever waits is to see that."""
-        self._held_up = False
-        self._room.set()
+        self._let_through = True
+        self._change()
 
     async def note(self, attempt: Attempt) -> None:
         """Send along with a later batch; waits only where many are unsent."""
@@ -87,8 +110,13 @@ class Outbox:
     ) -> None:
         """Send, and return once it is acknowledged. What is given in one call is committed in one transaction."""
         record = self._queued(_Record(attempt, judgments, waiting))
-        while not record.acknowledged:
-            await self._flush(record)
+        self._recording += 1
+        try:
+            while not record.acknowledged:
+                await self._flush(record)
+        finally:
+            self._recording -= 1
+            self._change()
 
     async def drain(self) -> None:
         """Return once everything noted so far is acknowledged, and what was reserved for nothing is given back."""
@@ -134,6 +162,10 @@ class Outbox:
             self._asks = False
             self._arrived()
 
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
     def _arrived(self) -> None:
         self._portion.set()
         self._portion = asyncio.Event()
@@ -144,42 +176,28 @@ class Outbox:
                 return
             if self._unanswered is None:
                 if len(self._queue) < BATCH_RECORDS:
-                    await asyncio.sleep(0 if self._reserve.is_awaited else LINGER_S)
+                    is_urgent = self._crowding or self._reserve.is_awaited
+                    await asyncio.sleep(0 if is_urgent else LINGER_S)
                 self._unanswered = self._next_batch()
             # Where sending was broken off, the aggregator may hold this number already: the same batch goes again.
             batch, records = self._unanswered
-            late = asyncio.get_running_loop().call_later(LATE_S, self._hold_up)
-            try:
-                await self._sent(batch)
-                log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
-                self._unanswered = None
-                self._reserve.granted(batch.reserved)
-                self._arrived()
-                for record in records:
-                    self._queue.popleft()
-                    record.acknowledged = True
-            finally:
-                late.cancel()
-                if len(self._queue) < UNACKNOWLEDGED:
-                    self._room.set()
-
-    async def _sent(self, batch: Batch) -> None:
-        while True:
-            try:
-                await self._send(batch)
-                return
-            except DiskFull:
-                # The driver learns of it from the aggregator, and decides how long there is to make room.
-                await asyncio.sleep(FULL_PAUSE_S)
-
-    def _hold_up(self) -> None:
-        if self._held_up:
-            self._room.clear()
+            while True:
+                try:
+                    await self._send(batch)
+                    break
+                except DiskFull:
+                    # The driver learns of it from the aggregator, and decides how long there is to make room.
+                    await asyncio.sleep(FULL_PAUSE_S)
+            log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
+            self._unanswered = None
+            self._reserve.granted(batch.reserved)
+            self._arrived()
+            for record in records:
+                self._queue.popleft()
+                record.acknowledged = True
 
     def _queued(self, record: _Record) -> _Record:
         self._queue.append(record)
-        if len(self._queue) >= UNACKNOWLEDGED:
-            self._hold_up()
         return record
 
     def _next_batch(self) -> tuple[Batch, list[_Record]]:

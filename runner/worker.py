@@ -175,7 +175,7 @@ class Worker:
             try:
                 async with account.place(asked) as place:
                     # In its place in flight: what has an answer, and what may yet get one, is bounded together.
-                    await self._outbox.room()
+                    await self._outbox.room(sum(each.limiter.places for each in self._accounts.values()))
                     if account.action_needed or self._broken or self._stopping:
                         return "left"
                     if account.limiter.is_held:

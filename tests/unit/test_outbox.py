@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runner import outbox as outbox_module
 from runner.errors import DiskFull, StoppedEarly
-from runner.outbox import UNACKNOWLEDGED, Outbox
+from runner.outbox import Outbox
 from runner.protocol import Ack, Attempt, Batch
 from runner.usage import Bound
 
@@ -32,6 +35,15 @@ class Listener:
     @property
     def requests(self) -> list[str]:
         return [entry.request_id for batch in self.batches for entry in batch.attempts]
+
+
+async def at_rest(value: Callable[[], object]) -> None:
+    """Return once all tasks wait for something, as far as one sees by a value."""
+    before = object()
+    while value() != before:
+        before = value()
+        for _ in range(100):
+            await asyncio.sleep(0)
 
 
 async def test_concurrent_records_share_batches_and_keep_their_order() -> None:
@@ -146,7 +158,7 @@ async def test_a_batch_that_finds_no_room_is_kept_until_there_is_some(monkeypatc
     assert (tries, listener.requests) == (4, ["r1"])
 
 
-async def test_what_waits_while_the_aggregator_is_away_is_bounded() -> None:
+async def test_what_waits_while_the_aggregator_is_away_counts_as_in_flight() -> None:
     """Sixteen requests at a time, as fast as they can be answered, and nobody who takes their answers."""
     listener = Listener()
     back = asyncio.Event()
@@ -162,56 +174,64 @@ async def test_what_waits_while_the_aggregator_is_away_is_bounded() -> None:
     async def judge(number: int) -> None:
         nonlocal asked
         async with places:
-            await outbox.room()
-            asked += 1
+            await outbox.room(16)
+            with outbox.sending():
+                asked += 1
+                await asyncio.sleep(0)
         await outbox.record(attempt(number))
 
     judging = [asyncio.create_task(judge(number)) for number in range(2000)]
-    while True:
-        before = asked
-        for _ in range(100):
-            await asyncio.sleep(0)
-        if asked == before and asked:
-            break
-    assert UNACKNOWLEDGED <= asked <= UNACKNOWLEDGED + 16
+    await at_rest(lambda: asked)
+    assert asked == 16
     back.set()
     await asyncio.gather(*judging)
     assert sorted(listener.requests) == sorted(f"r{number}" for number in range(2000))
 
 
-@pytest.mark.parametrize("broken_off", [False, True])
-async def test_nothing_is_asked_while_a_batch_is_late(monkeypatch: pytest.MonkeyPatch, broken_off: bool) -> None:
-    monkeypatch.setattr(outbox_module, "LATE_S", 0.0)
+@given(st.lists(st.tuples(st.sampled_from(["records", "notes", "ends"]), st.integers(0, 3)), max_size=40), st.data())
+def test_no_more_than_the_places_are_on_their_way_or_unacknowledged(
+    requests: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    """Whatever becomes of requests, and whenever batches are acknowledged; and none waits for ever."""
+    places = data.draw(st.integers(1, 5))
     listener = Listener()
-    under_way, back = asyncio.Event(), asyncio.Event()
+    out = most = 0
 
-    async def away(batch: Batch) -> Ack:
-        under_way.set()
-        await back.wait()
+    async def slowly(batch: Batch) -> Ack:
+        nonlocal out
+        for _ in range(data.draw(st.integers(0, 5))):
+            await asyncio.sleep(0)
+        out -= len(batch.attempts)
         return await listener(batch)
 
-    outbox = Outbox("s", away)
-    await outbox.room()
-    recording = asyncio.create_task(outbox.record(attempt(1)))
-    await under_way.wait()
-    while await has_room(outbox):
-        pass
-    if broken_off:
-        # Nobody else may ever send the batch, whose members wait for room.
-        recording.cancel()
-    else:
-        back.set()
-    await outbox.room()
-    back.set()
-    await asyncio.gather(recording, return_exceptions=True)
-    await outbox.drain()
-    assert listener.requests == ["r1"]
+    outbox = Outbox("s", slowly)
 
+    async def judge(number: int, what: str, turns: int) -> None:
+        nonlocal out, most
+        await outbox.room(places)
+        with outbox.sending():
+            out += 1
+            most = max(most, out)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        match what:
+            case "records":
+                await outbox.record(attempt(number))
+            case "notes":
+                await outbox.note(attempt(number))
+            case _:
+                out -= 1
 
-async def has_room(outbox: Outbox) -> bool:
-    waiting = asyncio.create_task(outbox.room())
-    await asyncio.sleep(0)
-    return waiting.done() or not waiting.cancel()
+    async def all_of_them() -> None:
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(judge(number, *request) for number, request in enumerate(requests)))
+            await outbox.drain()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outbox_module, "LINGER_S", 0.0)
+        asyncio.run(all_of_them())
+    assert most <= places
+    assert out == 0
 
 
 async def test_nobody_is_held_up_any_more_once_nothing_is_asked() -> None:
@@ -220,14 +240,14 @@ async def test_nobody_is_held_up_any_more_once_nothing_is_asked() -> None:
         raise AssertionError
 
     outbox = Outbox("s", away)
-    recording = [asyncio.create_task(outbox.record(attempt(number))) for number in range(UNACKNOWLEDGED)]
+    recording = [asyncio.create_task(outbox.record(attempt(number))) for number in range(3)]
     await asyncio.sleep(0)
-    waiting = asyncio.create_task(outbox.room())
-    await asyncio.sleep(0)
+    waiting = asyncio.create_task(outbox.room(3))
+    await at_rest(waiting.done)
     assert not waiting.done()
     outbox.let_through()
     await waiting
-    await outbox.room()
+    await outbox.room(3)
     for task in recording:
         task.cancel()
     await asyncio.gather(*recording, return_exceptions=True)
