@@ -15,7 +15,7 @@ from typing import Any
 
 import duckdb
 
-from .inputs import CANARY, PRICE
+from .inputs import CANARY, IN_FLIGHT, MODELS, PRICE
 from .job import Course
 from .ledger import query
 
@@ -96,6 +96,10 @@ def complaints(course: Course, truth: Truth, cost: Bought) -> list[str]:
     if cost.charged_usd > cost.recorded_usd + cost.reserved_usd + CENT:
         more = f"{cost.recorded_usd} recorded and {cost.reserved_usd} reserved"
         found.append(f"the endpoint has charged {cost.charged_usd} USD, more than {more}")
+    places = IN_FLIGHT * len(MODELS[course.ordeal.job]) * len(course.losses)
+    if max(cost.again, cost.unrecorded) > places:
+        lost = f"{cost.again} requests were repeated, {cost.unrecorded} paid replies are in no attempt"
+        found.append(f"{lost}; {places} could be in flight at {len(course.losses)} deaths")
     if cost.unrecorded > cost.reserved:
         found.append(f"{cost.unrecorded} paid replies are in no attempt; {cost.reserved} requests are reserved")
     return found

@@ -22,6 +22,8 @@ DECLINED = "I'm sorry, but I can't help with that."
 IN_FLIGHT = 48
 PRICE = {"input": 1.0, "output": 4.0}
 REPLAY = "replies.jsonl"
+MODELS = {SINGLE: ("judge", "other"), BATCHED: ("judge",)}
+"""Each is an account of its own."""
 
 
 def write_inputs(folder: Path, job: str, trials: int) -> None:
@@ -52,7 +54,7 @@ def write_config(path: Path, folder: Path, job: str, url: str, out: Path, **keys
     """The config of a job: one judge and two models, or one model and two judges, one of which takes ten at once."""
     limits = {"in_flight": IN_FLIGHT}
     common = {"limits": limits, "price": PRICE, "api_key_env": KEY_VARIABLE}
-    models = [model(url, name, **common) for name in (("judge",) if job == BATCHED else ("judge", "other"))]
+    models = [model(url, name, **common) for name in MODELS[job]]
     config = {
         "name": "disturbed",
         "items": {"path": str(folder / "items.jsonl")},
