@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,7 +82,12 @@ def run(
     config, directory = wanted.config, wanted.directory
     drawn = sample_of(config, limit, sample, seed)
     stopped: JuryboxError | None = None
-    with stops_shown(directory, as_json), Session(config, wanted.base, directory, limit=limit, sample=drawn) as session:
+    # A judge's own code may print; stdout carries the result.
+    with (
+        stops_shown(directory, as_json),
+        redirect_stdout(sys.stderr),
+        Session(config, wanted.base, directory, limit=limit, sample=drawn) as session,
+    ):
         plan = session.prepare()
         if session.publishing.rebuilt is not None:
             say(session.publishing.rebuilt.text, quiet)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runs import Workspace, items, model
+from runs import Workspace, items, model, stats
 
 from runner.simulate import Simulation, running
 
@@ -49,6 +49,8 @@ def test_whatever_a_judges_code_raises_ends_that_trial_and_no_other(tmp_path: Pa
     work = Workspace(tmp_path)
     work.write_items(items(range(8)))
     head = """
+import os
+import sys
 from asyncio import CancelledError
 
 
@@ -64,13 +66,17 @@ class Own(BaseException):
 RAISED = dict(zip(("q1-atlas", "q2-atlas", "q3-atlas", "q4-atlas", "q5-atlas"),
                   (SystemExit(0), CancelledError(), KeyboardInterrupt(), Mute(), Own())))
 """
-    code = JUDGE.replace('if item.id == "q3-brook"', "if item.id in RAISED")
+    also = 'if item.id == "q6-atlas":\n            os.fork()\n            print("as well")\n        '
+    code = JUDGE.replace('if item.id == "q3-brook"', also + "if item.id in RAISED")
     (tmp_path / "mine.py").write_text(head + code.replace('return {"correct": 1 / 0}', "raise RAISED[item.id]"))
     with running() as url:
         # One after the other: what has never worked is taken to be wrong with all.
         work.write_config(model(url, limits={"in_flight": 1}), judges=["./mine.py:judge"], max_unscored=0.5)
         done = work.run()
-    assert (done.status, done.stderr) == (0, "")
+        assert stats(url)["requests"] == 16, "no copy of the process goes on with the run"
+    assert (done.status, done.report["done"]) == (0, 16)
+    assert "as well" in done.stderr
+    assert "Traceback" not in done.stderr
     work.assert_each_trial_judged_once(16)
     assert work.query("SELECT state, reason, count(*) FROM judgments WHERE state <> 'scored' GROUP BY 1, 2") == [
         ("failed", "judge_code", 5)
