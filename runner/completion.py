@@ -145,7 +145,7 @@ def read(body: bytes, price: Price | None, latency_s: float) -> Completion | Tro
     except ValueError:
         return Trouble(ErrorKind.BAD_REPLY, f"the reply is not JSON: {body[:MESSAGE_CHARS].decode('utf-8', 'replace')}")
     choices = data.get("choices") if isinstance(data, dict) else None
-    choice = choices[0] if isinstance(choices, list) and choices else None
+    choice = _first(choices) if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     # Routers answer 200 and put the failure of the provider behind them into the body.
     failed = next((part for part in (data, choice) if isinstance(part, dict) and part.get("error")), None)
@@ -172,6 +172,11 @@ def read(body: bytes, price: Price | None, latency_s: float) -> Completion | Tro
         latency_s=latency_s,
         counted=_tells_all(data.get("usage")),
     )
+
+
+def _first(choices: list[Any]) -> Any:
+    """The choice of index 0, wherever it stands; the first where none says so."""
+    return next((each for each in choices if isinstance(each, dict) and each.get("index") == 0), choices[0])
 
 
 def _trouble(status: int, data: Any, raw: str) -> Trouble | Completion:

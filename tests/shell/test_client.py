@@ -260,6 +260,12 @@ async def test_usage_that_does_not_tell_all_settles_nothing(usage: Any, counted:
     assert 0 <= got.usage.input_tokens <= 10
 
 
+async def test_of_several_choices_the_one_of_index_0_is_read() -> None:
+    said = [{"index": index, "message": {"content": text}} for index, text in ((1, "no"), (0, "yes"))]
+    assert (await completion(reply(body={**GOOD, "choices": said}))).text == "yes"
+    assert (await completion(reply(body={**GOOD, "choices": [{"message": said[1]["message"]}, said[0]]}))).text == "yes"
+
+
 async def test_a_lone_surrogate_in_a_reply_can_be_stored() -> None:
     body = rb'{"choices": [{"message": {"content": "\ud83d\ude00 yes \ud800"}}]}'
     got = await completion(reply(body=body))
