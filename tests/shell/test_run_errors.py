@@ -212,18 +212,18 @@ def test_operational_keys_may_change(finished: tuple[Workspace, str]) -> None:
 
 
 def test_money_stops_at_the_cap_and_goes_on_when_it_is_raised(work: Workspace) -> None:
-    price = {"input": 1000.0, "output": 1000.0}
+    price = {"input": 150.0, "output": 150.0}
     with running(Simulation(malformed=0.1)) as url:
 
         def paid() -> float:
             tokens: dict[str, Any] = stats(url)["tokens"]
             return float(tokens["prompt"] * price["input"] + tokens["completion"] * price["output"]) / 1e6
 
-        work.write_config(model(url, price=price, limits={"in_flight": 8}), budget={"usd": 1.0})
+        work.write_config(model(url, price=price, limits={"in_flight": 8}), budget={"usd": 0.5})
         stopped = work.run()
-        assert_one_line(stopped, 4, "the budget of 1.0 USD is spent", "budget.usd")
+        assert_one_line(stopped, 4, "the budget of 0.5 USD is spent", "budget.usd")
         assert 0 < stopped.report["done"] < len(ROWS)
-        assert 0.7 < paid() <= 1.0
+        assert 0.35 < paid() <= 0.5
         assert stopped.report["cost_usd"] == pytest.approx(paid())
 
         # The same cap again buys nothing more.
