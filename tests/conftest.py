@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
-# Where others wait for the outcome the examples are the same each time; new ones are looked for at one's own machine.
-settings.register_profile("ci", derandomize=True)
+# Where others wait for the outcome the examples are few, and the same each time; new ones are looked for at one's own
+# machine.
+settings.register_profile("ci", derandomize=True, max_examples=40)
 if os.environ.get("CI"):
     settings.load_profile("ci")
 
@@ -34,6 +36,13 @@ ROOT = Path(__file__).resolve().parent.parent
 def anyio_backend() -> str:
     """Async tests run on asyncio alone: it is the only loop that the program runs on."""
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """What a test says of logging holds for that test: jurybox leaves alone what was set up before it."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True)

@@ -132,6 +132,7 @@ def test_a_plan_without_a_config_makes_no_call(work: Workspace) -> None:
     assert "What is the name of harbour 0?" in document["prompts"][0]["messages"][0]["content"]
 
 
+@pytest.mark.long
 def test_a_sample_is_paired_stratified_resumed_and_grows_into_the_whole(work: Workspace) -> None:
     work.write_items(items(range(60)))
     with running(Simulation(log=work.folder / "log")) as url:

@@ -115,6 +115,7 @@ sys.stderr.write(f"{time.perf_counter() - begun} {time.process_time()}")
 """
 
 
+@pytest.mark.long
 def test_ten_dicts_take_less_than_three_seconds_beyond_the_latency_in_a_fresh_process(tmp_path: Path) -> None:
     work = Workspace(tmp_path)  # there, importing Ray is an error
     latency_s = 0.5

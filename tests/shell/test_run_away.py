@@ -119,6 +119,7 @@ def free_port() -> int:
         return port
 
 
+@pytest.mark.long
 def test_an_endpoint_that_dies_and_comes_back_costs_probes_and_nothing_else(work: Workspace) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
@@ -316,6 +317,7 @@ def test_a_storm_of_429_ends_where_the_endpoints_own_limit_is(work: Workspace) -
     assert max(times.values(), default=0) <= 8
 
 
+@pytest.mark.long
 def test_single_429s_hold_up_their_own_requests_only(work: Workspace) -> None:
     simulation = Simulation(throttled=0.08, retry_after_s=2.0, latency_ms=20, log=work.folder / "log")
     with running(simulation) as url:

@@ -182,6 +182,7 @@ def test_after_an_interrupt_only_missing_members_are_asked(work: Workspace) -> N
 
 
 @pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not here")
+@pytest.mark.long
 def test_real_answers_have_one_verdict_at_every_size(tmp_path: Path) -> None:
     """1,500 rows, in which several systems answer one question, and faults that spoil counts."""
     read = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()[:1500]]
@@ -202,6 +203,7 @@ def test_real_answers_have_one_verdict_at_every_size(tmp_path: Path) -> None:
     assert found[1] == found[2] == found[10]
 
 
+@pytest.mark.long
 def test_a_resume_asks_what_is_missing_in_the_neighbourhood_that_it_had(work: Workspace, tmp_path: Path) -> None:
     """Every request after an interrupt is a part of one that an undisturbed run makes, for every model alike."""
     judge = {"use": "answer-correctness", "batch": 5}

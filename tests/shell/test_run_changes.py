@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from runs import items, log_of, model, stats, trial_of
 from structlog.testing import capture_logs
 
@@ -196,8 +195,6 @@ def test_operational_keys_change_freely_and_are_logged(bench: Bench, elsewhere: 
         "timeout_s": 5.0,
     }
     bench.config |= {"retry": {"attempts": 2}, "budget": {"usd": 1.5}, "workers": 1, "max_unscored": 0.5}
-    # A command that another test carried out in this process may have set what is logged.
-    structlog.reset_defaults()
     with capture_logs() as logs:
         plan, asked = bench.go()
     assert (plan.complete, plan.carried, asked) == (True, None, []), "the plan itself is the old one"

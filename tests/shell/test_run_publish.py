@@ -204,6 +204,7 @@ def test_a_place_that_takes_nothing_stops_no_judging(work: Workspace) -> None:
         assert not (work.folder / "mirror").exists()
 
 
+@pytest.mark.long
 def test_a_retry_and_a_changed_plan_are_editions(work: Workspace, tmp_path: Path) -> None:
     with running(Simulation(malformed=0.5, max_faults_in_a_row=1, latency_ms=100)) as url:
         limits = {"in_flight": 4}

@@ -205,6 +205,7 @@ def test_a_budget_that_the_stage_waits_for_ends_the_run_as_any_other(work: Works
 
 
 @pytest.mark.parametrize("judge", ["yes-no", "longmemeval-hindsight"])
+@pytest.mark.long
 def test_with_a_third_of_all_replies_malformed_in_many_ways_no_verdict_changes(work: Workspace, judge: str) -> None:
     rows = items(range(200))
     work.write_items(rows)

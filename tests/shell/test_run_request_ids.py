@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from runs import Workspace, ended_with_test, items, model, stats, until
 
 from runner.simulate import Simulation, running
@@ -21,6 +22,7 @@ def as_it_was_once(ledger: Path) -> int:
     return int(count)
 
 
+@pytest.mark.long
 def test_no_two_sends_are_named_the_same(tmp_path: Path) -> None:
     work = Workspace(tmp_path)
     rows = items(range(40))

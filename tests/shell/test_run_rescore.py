@@ -273,6 +273,7 @@ def test_a_revision_that_was_not_published_is_published_by_the_next_command(work
     assert set(work.results()["revision"]) == {2}
 
 
+@pytest.mark.long
 def test_a_judge_in_python_needs_its_code(tmp_path: Path) -> None:
     work = Workspace(tmp_path)
     work.write_items(items(range(4)))
@@ -305,6 +306,7 @@ def test_a_judge_in_python_needs_its_code(tmp_path: Path) -> None:
     assert other.status == 2 and "is not the code of this run any more" in other.stderr
 
 
+@pytest.mark.long
 def test_after_every_step_of_the_ladder_the_same_reader_changes_nothing(tmp_path: Path) -> None:
     work = Workspace(tmp_path)
     work.write_items(items(range(40)))

@@ -152,6 +152,7 @@ def test_killed_in_the_middle_the_old_judgments_stand_and_the_run_goes_on(work: 
     assert work.command("status", str(work.out), "--json").report["again"] == 0
 
 
+@pytest.mark.long
 def test_interrupted_it_keeps_what_came_and_the_same_command_asks_only_the_rest(work: Workspace) -> None:
     malformed, states = keys(work, "malformed"), dict(zip(*(work.results()[n] for n in ("key", "state")), strict=True))
     with running(SLOW) as url:

@@ -86,6 +86,7 @@ def test_killed_at_any_moment_the_endpoints_log_is_within_what_is_settled_and_re
     assert f"{still.requests} requests, {still.tokens:,} tokens" in said
 
 
+@pytest.mark.long
 def test_a_cap_on_money_holds_at_the_endpoint_whoever_is_killed(work: Workspace) -> None:
     cap = 0.04
     # A reply is one token long, and may be four: a request can come to four times what it costs.

@@ -96,6 +96,7 @@ def test_what_was_found_holds_when_the_run_goes_on_elsewhere(work: Workspace) ->
     assert len(left_out) == len(ROWS) - 10
 
 
+@pytest.mark.long
 def test_a_judge_that_requires_it_judges_nothing_where_it_cannot_be_had(work: Workspace) -> None:
     own = load_judge("longmemeval-hindsight", work.folder).source
     (work.folder / "strict.yaml").write_text(own.replace("structured: auto", "structured: require"))
@@ -136,6 +137,7 @@ def test_words_labels_and_scores_are_kept_to_by_choice_and_regex(work: Workspace
         assert demanded == {"null"}
 
 
+@pytest.mark.long
 def test_probes_bear_the_faults_of_an_endpoint(work: Workspace) -> None:
     faults: dict[str, Any] = {"server_errors": 0.3, "resets": 0.1, "throttled": 0.2, "retry_after_s": 0.01}
     with running(Simulation(**faults)) as url:

@@ -18,7 +18,6 @@ def _restored() -> Iterator[None]:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
 
 
 def test_an_event_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
