@@ -53,6 +53,8 @@ class MortalWorker:
 
     async def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
         call = asyncio.ensure_future(work)
+        # Looked at in any case: Python tells of an error that nobody has looked at later, in the midst of another test.
+        call.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             await asyncio.wait({call, self._dead}, return_when=asyncio.FIRST_COMPLETED)
             if not self._dead.done():
