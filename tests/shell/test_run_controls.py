@@ -95,7 +95,7 @@ def replayed(work: Workspace, controls: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(("says", "share"), [("yes", 1.0), ("no", 0.0)])
+@pytest.mark.parametrize(("says", "share"), [("yes", 1.0), pytest.param("no", 0.0, marks=pytest.mark.long)])
 def test_controls_are_reported_apart_and_change_no_result(work: Workspace, says: str, share: float) -> None:
     log = work.folder / "log"
     with running(Simulation(replay=replayed(work, says), log=log)) as url:

@@ -42,7 +42,10 @@ def judged(work: Workspace, rows: list[Row], column: str) -> Finished:
 
 @pytest.mark.parametrize(
     ("column", "n", "accuracy", "kappa"),
-    [("gpt4_label", 1480, 0.8473, 0.6935), ("davinci_label", 1483, 0.8348, 0.6689)],
+    [
+        ("gpt4_label", 1480, 0.8473, 0.6935),
+        pytest.param("davinci_label", 1483, 0.8348, 0.6689, marks=pytest.mark.long),
+    ],
 )
 def test_published_agreement(data: Path, tmp_path: Path, column: str, n: int, accuracy: float, kappa: float) -> None:
     lines = (data / "human_labels" / "nq301.jsonl").read_text(encoding="utf-8").splitlines()

@@ -41,10 +41,10 @@ def sound(work: Workspace, simulation: dict[str, Any], **config: Any) -> dict[tu
     ("judge", "structured"),
     [
         ("yes-no", "enforced"),
-        ("score-0-5", "enforced"),
-        ("correct-and-score", "enforced"),
+        pytest.param("score-0-5", "enforced", marks=pytest.mark.long),
+        pytest.param("correct-and-score", "enforced", marks=pytest.mark.long),
         ("longmemeval-hindsight", "ignored"),
-        ("answer-correctness", "enforced"),
+        pytest.param("answer-correctness", "enforced", marks=pytest.mark.long),
     ],
 )
 def test_a_verdict_in_prose_is_copied_and_bought_no_second_time(work: Workspace, judge: str, structured: str) -> None:
