@@ -58,7 +58,8 @@ def rows(out: Path, files: str = "results/*.parquet") -> dict[str, tuple[Any, ..
 def bought(course: Course, prompts: Mapping[str, int]) -> Bought:
     """`prompts` are those of an undisturbed run, with how many sound replies each took there."""
     log = course.log
-    sound = Counter(entry["prompt"] for entry in log if entry["fault"] is None)
+    # Harmless requests about no trial are as many as there are doubts.
+    sound = Counter(entry["prompt"] for entry in log if entry["fault"] is None and _ASKED.search(entry["body"]))
     charged = sum(1 for entry in log if entry["fault"] not in FREE and entry["status"] in (200, None))
     [(answered, recorded)] = query(
         course.out, "SELECT count(*) FILTER (WHERE state = 'ok'), coalesce(sum(cost_usd), 0.0) FROM attempts"
