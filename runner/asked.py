@@ -114,7 +114,7 @@ class Asked:
             notes += (BLOCK_MARKER,)
         if isinstance(outcome, Scored):
             verdict = outcome.verdict
-            stage, of_reading = stage_of(stage, outcome.provenance)
+            stage, of_reading = told_stage(stage, outcome.provenance)
             notes += of_reading
         return Judgment(
             shard=trial.shard,
@@ -241,7 +241,7 @@ def reading_of(outcomes: Sequence[Outcome]) -> str | None:
     return next((outcome.provenance.stage for outcome in outcomes if isinstance(outcome, Scored)), None)
 
 
-def stage_of(asked: str, provenance: Provenance) -> tuple[str, tuple[str, ...]]:
+def told_stage(asked: str, provenance: Provenance) -> tuple[str, tuple[str, ...]]:
     """The stage that a verdict's judgment names, of how it was asked for and how it was read; and notes, which name the
     other of the two."""
     if asked == "first":

@@ -5,10 +5,9 @@ Hides how a fresh request differs from the first one: by its seed, by what a rep
 
 from __future__ import annotations
 
-import hashlib
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -123,8 +122,3 @@ def stage_of(history: History) -> str:
         # Also when put off: its trial had its first reply before.
         return f"retry:{history.retry}"
     return "last" if history.parked else "first"
-
-
-def id_of_copy(stage: str, keys: Sequence[bytes]) -> str:
-    """The id of the request for a copy of what a reply says: over the request which that answers, and its keys."""
-    return hashlib.blake2b(b"".join(keys), digest_size=16, person=stage.encode()[:16]).hexdigest()

@@ -67,14 +67,14 @@ class Outbox:
         self._changed = asyncio.Event()
         """Set when there may be room; then it is another."""
 
-    async def room(self, places: int) -> None:
-        """Return once fewer requests than `places` are on their way or wait for their acknowledgement.
+    async def room(self, places: Callable[[], int]) -> None:
+        """Return once fewer requests than `places` says are on their way or wait for their acknowledgement.
 
         Whoever is let through is to be `sending` before anything else is awaited.
         """
         self._crowding += 1
         try:
-            while not self._let_through and self._sending + len(self._queue) >= max(1, places):
+            while not self._let_through and self._sending + len(self._queue) >= max(1, places()):
                 if self._queue and not self._recording:
                     # Notes alone, which nobody else would have sent.
                     await self._flush(self._queue[0])

@@ -8,6 +8,7 @@ leaves a reply open: its trials are asked again in the next session.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +22,7 @@ from judges import Outcome, Provenance, Reformat, Reply, Sampling, Scored, refor
 from . import policy, structured
 from .account import Account
 from .asked import Asked
-from .asking import bound_of, id_of_copy, tokens_at_most
+from .asking import bound_of, tokens_at_most
 from .client import Client, EndpointError, ErrorKind
 from .completion import Completion
 from .config import SAME, Model, RunConfig
@@ -194,7 +195,7 @@ class Reformatter:
             body=body,
             tokens=tokens_at_most(messages, sampling.max_tokens),
             bound=bound_of(body, model),
-            request_id=id_of_copy(STAGE, (asked.request_id.encode(), *asked.keys)),
+            request_id=id_of_copy(asked.request_id, asked.keys),
             stage=STAGE,
         )
 
@@ -205,3 +206,8 @@ class Reformatter:
         if model.structured == structured.AUTO:
             return structured.SCHEMA if how.constraint.schema is not None else None
         return None if model.structured == structured.OFF else model.structured
+
+
+def id_of_copy(request_id: str, keys: Sequence[bytes]) -> str:
+    """The id of the request for a copy of what a reply says: over the request which that answers, and its keys."""
+    return hashlib.blake2b(b"".join((request_id.encode(), *keys)), digest_size=16, person=STAGE.encode()).hexdigest()

@@ -27,8 +27,7 @@ from judges import (
     text_to_copy_from,
 )
 
-from .asked import outcomes_of, reading_of, stage_of
-from .asking import id_of_copy
+from .asked import outcomes_of, reading_of, told_stage
 from .batches import BLOCK_MARKER
 from .changes import WAITING, Changes, Standing
 from .ledger import Ledger
@@ -36,6 +35,7 @@ from .plan import Pair, Shard
 from .planning import items_of
 from .recording import history_of
 from .reformatting import STAGE as REFORMAT
+from .reformatting import id_of_copy
 from .revisions import REREAD, Rescoring, Revision
 from .schema import JUDGMENT_COLUMNS, usage_row
 from .staged import Staged
@@ -160,7 +160,7 @@ class _Shard:
                 read = _Read(attempt, place, size, depth, outcomes[place], whole)
                 if not whole:
                     keys = _keys(attempt)
-                    unread[id_of_copy(REFORMAT, (attempt["request_id"].encode(), *keys))] = read
+                    unread[id_of_copy(attempt["request_id"], keys)] = read
                 yield read
 
     def _outcomes(self, attempt: Row, size: int, item: Item) -> list[Outcome] | None:
@@ -270,7 +270,7 @@ class _Shard:
             if provenance.stage == REFORMAT:
                 prompts = (note for note in old_notes if note.startswith("prompt:"))
                 provenance = replace(provenance, notes=(*provenance.notes, *prompts))
-            stage, of_reading = stage_of(stage, provenance)
+            stage, of_reading = told_stage(stage, provenance)
             notes += of_reading
         return {
             "state": read.outcome.state, "reason": reason_of(read.outcome), "verdict": verdict, "scores": scores,

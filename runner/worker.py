@@ -137,6 +137,9 @@ class Worker:
                 account.close()
         return self._accounts[name]
 
+    def _places(self) -> int:
+        return sum(account.limiter.places for account in self._accounts.values())
+
     def _client(self, model: Model) -> Client:
         if model.name not in self._clients:
             self._clients[model.name] = Client(model)
@@ -175,7 +178,7 @@ class Worker:
             try:
                 async with account.place(asked) as place:
                     # In its place in flight: what has an answer, and what may yet get one, is bounded together.
-                    await self._outbox.room(sum(each.limiter.places for each in self._accounts.values()))
+                    await self._outbox.room(self._places)
                     if account.action_needed or self._broken or self._stopping:
                         return "left"
                     if account.limiter.is_held:

@@ -174,7 +174,7 @@ async def test_what_waits_while_the_aggregator_is_away_counts_as_in_flight() -> 
     async def judge(number: int) -> None:
         nonlocal asked
         async with places:
-            await outbox.room(16)
+            await outbox.room(lambda: 16)
             with outbox.sending():
                 asked += 1
                 await asyncio.sleep(0)
@@ -208,7 +208,7 @@ def test_no_more_than_the_places_are_on_their_way_or_unacknowledged(
 
     async def judge(number: int, what: str, turns: int) -> None:
         nonlocal out, most
-        await outbox.room(places)
+        await outbox.room(lambda: places)
         with outbox.sending():
             out += 1
             most = max(most, out)
@@ -242,12 +242,12 @@ async def test_nobody_is_held_up_any_more_once_nothing_is_asked() -> None:
     outbox = Outbox("s", away)
     recording = [asyncio.create_task(outbox.record(attempt(number))) for number in range(3)]
     await asyncio.sleep(0)
-    waiting = asyncio.create_task(outbox.room(3))
+    waiting = asyncio.create_task(outbox.room(lambda: 3))
     await at_rest(waiting.done)
     assert not waiting.done()
     outbox.let_through()
     await waiting
-    await outbox.room(3)
+    await outbox.room(lambda: 3)
     for task in recording:
         task.cancel()
     await asyncio.gather(*recording, return_exceptions=True)

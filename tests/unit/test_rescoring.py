@@ -13,8 +13,8 @@ from replied_run import Replied, replied_run, scored
 
 from judges import PARSER_VERSION
 from runner import schema
-from runner.asking import id_of_copy
 from runner.protocol import Attempt
+from runner.reformatting import id_of_copy
 from runner.rescoring import rescore
 
 YES, NO = {"correct": True}, {"correct": False}
@@ -278,7 +278,7 @@ def test_every_column_is_either_read_again_or_kept() -> None:
 def copy_of(run: Replied, original: Attempt, text: str, **changes: Any) -> Attempt:
     """The reformat model's answer about a reply."""
     ids = "".join(id_ for key in original.keys for id_, (own, *_) in run.keys.items() if own == key)
-    name = id_of_copy("reformat", (original.request_id.encode(), *original.keys))
+    name = id_of_copy(original.request_id, original.keys)
     usual = {"request_id": name, "model": "cheap", "reading": None, "parser_version": None}
     return run.reply(ids, text, "reformat", **usual | changes)
 
