@@ -33,7 +33,7 @@ for _package in (judges, runner):
 if TYPE_CHECKING:
     import polars as pl
 
-    from runner.report import Report
+    from runner.report.displayed import DisplayedReport
 
 from judges import Judge  # noqa: E402 (after the check above)
 from runner.errors import ActionNeeded, InputError, Interrupted, JuryboxError, StoppedEarly  # noqa: E402
@@ -81,15 +81,16 @@ class Run:
     def __init__(self, directory: str | PathLike[str]) -> None:
         self.directory = Path(directory)
 
-    def report(self) -> Report:
+    def report(self) -> DisplayedReport:
         """The report as things stand. Shows itself in a notebook; `str()` is what the command prints.
 
         InputError where the directory holds no run.
         """
-        from runner.open_run import open_run
+        from runner.report.displayed import DisplayedReport
+        from runner.session.run_status import open_run
 
         with open_run(self.directory) as opened:
-            return opened.report()
+            return DisplayedReport.of(opened.report())
 
     def judgments(self) -> pl.DataFrame:
         """All published judgments, a row per item × judge × model × repeat in the items' order.
@@ -98,13 +99,13 @@ class Run:
         judged; `verdict` is JSON; `scores` a list of (key, value); `cost_usd` in USD, `latency_s` in seconds. Empty,
         with all columns, before a run has first ended.
         """
-        from runner.columns import COLUMNS
+        from runner.publishing.result_frames import COLUMNS
 
         return self._published("results", COLUMNS)
 
     def attempts(self) -> pl.DataFrame:
         """All published requests as made, a row each, with raw reply, tokens, cost and error."""
-        from runner.columns import ATTEMPT_COLUMNS
+        from runner.publishing.result_frames import ATTEMPT_COLUMNS
 
         return self._published("attempts", ATTEMPT_COLUMNS)
 
@@ -149,7 +150,7 @@ class Run:
 
 def load(directory: str | PathLike[str]) -> Run:
     """The run in a directory; InputError where there is none."""
-    from runner.rundir import RunDirectory
+    from runner.ledger.run_directory import RunDirectory
 
     RunDirectory(Path(directory)).opened()
     return Run(directory)
@@ -173,7 +174,7 @@ def judge(data: JudgeLike, kind: type[Judge] = Judge) -> Judge:
     changed line is a new meaning. Code that it calls elsewhere is not: keep it in the class, or in the file of
     `mine.py:name`, which counts as a whole. InputError where something in the judge is wrong.
     """
-    from runner.call import load_any
+    from runner.session.run_request import load_any
 
     return load_any(data, kind)
 
@@ -226,8 +227,8 @@ def run(
     StoppedEarly (outage, budget, disk) and ActionNeeded (key, quota) with all that was judged kept. Ctrl-C, or a
     notebook's interrupt, ends the requests in flight and raises KeyboardInterrupt; once more gives them up.
     """
-    from runner.call import Asked, call_of
-    from runner.stopping import Switch, on_a_thread
+    from runner.session.cancellation import Switch, on_a_thread
+    from runner.session.run_request import Asked, call_of
 
     _log_to_stderr()
     switch = Switch()
@@ -268,8 +269,8 @@ async def arun(
     **settings: Any,
 ) -> Run:
     """`run`, awaited: the loop goes on meanwhile. Cancelling ends the requests in flight; once more gives them up."""
-    from runner.call import Asked, call_of
-    from runner.stopping import Switch, beside
+    from runner.session.cancellation import Switch, beside
+    from runner.session.run_request import Asked, call_of
 
     _log_to_stderr()
     switch = Switch()

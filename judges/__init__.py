@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from .condition import Condition
-from .constraint import Constraint, constraint_of
-from .document import JudgeError
 from .item import Item, text_of
 from .judge import Judge
 from .load import library_names, load_judge, parse_judge
@@ -23,11 +21,13 @@ from .outcome import (
     Scored,
     reason_of,
 )
+from .output_constraint import Constraint, constraint_of
 from .ragbench import RagbenchReply, SentenceSupport
 from .reformat import Reformat, reformat_of, text_to_copy_from
 from .sampling import Sampling
 from .scoring import Scale
 from .spec import MAX_BATCH
+from .strict_yaml import JudgeError
 
 __all__ = [
     "MAX_BATCH",

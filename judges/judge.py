@@ -13,17 +13,16 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, SupportsIndex
 
-from .blocks import NUMBER, Blocks
-from .coded import check_verdict, checked, code_of, loaded
 from .condition import Condition
 from .item import Item, text_of
 from .outcome import Malformed, Reading, Reply, Scored
+from .python_judges import check_verdict, checked, code_of, loaded
 from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads, read
 from .sampling import Sampling
 from .scoring import Scale, scales_of, scores_of
-from .sentences import as_lines, keyed_sentences
+from .sentence_keys import as_lines, keyed_sentences
 from .spec import Binding, JudgeSpec, Slices
-from .template import Template, parse_template
+from .template import NUMBER, Blocks, Template, parse_template
 
 
 class Judge:

@@ -11,11 +11,11 @@ from typing import Any, TypeVar, overload
 import yaml
 from pydantic import ValidationError
 
-from .coded import loaded, text_of_file
-from .complaints import explain
-from .document import JudgeError, parse_value, parse_yaml
 from .judge import Judge
+from .python_judges import loaded, text_of_file
 from .spec import JudgeSpec
+from .strict_yaml import JudgeError, parse_value, parse_yaml
+from .validation_errors import explain
 
 Kind = TypeVar("Kind", bound=Judge)
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .constraint import Constraint, constraint_of
 from .outcome import Malformed, Outcome, Reason, Reply
+from .output_constraint import Constraint, constraint_of
 from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads
 from .reading.clean import after_reasoning
-from .reading.scale import WORDS
+from .reading.score_scale import WORDS
 
 ASKS = "Copy the verdict out of this text. If it has none, answer NONE."
 NONE = "NONE"

@@ -8,13 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from .blocks import NUMBER
 from .condition import Condition, parse_condition
 from .item import CANONICAL_FIELDS
 from .reading import Reads, ScoresReads
 from .sampling import Sampling
-from .template import parse_template
-from .trace import Trace
+from .template import NUMBER, parse_template
+from .trace_scores import Trace
 
 MAX_BATCH = 50
 """Items in one request at most: a shard holds whole batches."""

@@ -1,6 +1,8 @@
 """The config file as frozen, strictly typed records: what a run means, and how it is to be carried out.
 
 Every wrong key is an error that names its path and, where one is near, the name that was meant.
+
+The config's `items`: where they come from, and which columns mean what.
 """
 
 from __future__ import annotations
@@ -13,19 +15,77 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from judges import MAX_BATCH, JudgeError, Sampling
-from judges.complaints import explain
-from judges.document import parse_yaml
-
-from .errors import ConfigError
-from .inputs import Hub as Hub
-from .inputs import Items as Items
-from .inputs import Join as Join
-from .override import apply_override
-from .variables import is_key, secret_in
+from judges.strict_yaml import parse_yaml
+from judges.validation_errors import explain
+from runner.env_secrets import is_key, secret_in
+from runner.errors import ConfigError
+from runner.labels import Label
+from runner.overrides import apply_override
 
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Join(_Record):
+    """A reference file whose rows are joined to the items."""
+
+    path: str
+    """A path or glob, or an s3:// or gs:// URL."""
+    on: str
+    """Name of the column, in both files."""
+    expect: Literal["any", "all"] = "any"
+    """`all`: every reference question must have an answer from every system."""
+
+
+class Hub(_Record):
+    """One split of a dataset of the Hugging Face Hub, or of a directory on disk that is laid out as one."""
+
+    path: str
+    """The dataset's name, as in rungalileo/ragbench; or a directory, also one that `save_to_disk` wrote."""
+    config: str | None = None
+    """May be left out where there is only one."""
+    split: str | None = None
+    """May be left out where there is only one."""
+    revision: str | None = None
+    """Branch, tag or commit; by default the main branch. The commit it stands for is recorded, and is what is read."""
+
+
+class Items(_Record):
+    """Where the items come from, and which columns mean what. Paths are relative to the config file.
+
+    The source is one of `path`, `systems` and `hf`. Paths may be globs, and s3:// or gs:// URLs (also globs of them),
+    with the usual credentials of AWS and Google. Files are rows of JSON, CSV or Parquet, or what an evaluation left:
+    logs of inspect_ai (`.eval`, `.json`) and samples of lm-evaluation-harness (`samples_*.jsonl` of --log_samples),
+    whose rows come with the columns question, reference, response, id, question_id, system and task.
+    """
+
+    path: str | list[str] | None = None
+    systems: dict[str, str] | None = None
+    """System name → path or glob, instead of `path`."""
+    hf: Hub | None = None
+    """A dataset, instead of `path`. Needs the extra: pip install 'jurybox[hf]'."""
+    format: Literal["jsonl", "json", "csv", "parquet", "inspect", "lm-eval"] | None = None
+    """By default the file's ending tells, and for results of evaluations its start."""
+    join: Join | None = None
+    fields: dict[str, str] = {}
+    """Canonical or own name → column of the file. A canonical field that is not named is the column of its own name."""
+    labels: dict[str, Label] = {}
+    on_bad: Literal["stop", "skip"] = "stop"
+    empty_response: Literal["judge", "wrong", "error"] = "judge"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Items:
+        if [self.path, self.systems, self.hf].count(None) != 2:
+            raise ValueError("give one of path, systems and hf")
+        if self.hf is not None and self.format is not None:
+            raise ValueError("format is for files; a dataset of hf has none")
+        return self
+
+
+pass  # MOVED-EMPTY
+pass  # MOVED-EMPTY
+pass  # MOVED-EMPTY
 
 
 Share = Annotated[float, Field(ge=0, le=1)]

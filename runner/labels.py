@@ -15,8 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from judges import Judge
-
-from .errors import ConfigError
+from runner.errors import ConfigError
 
 Value = bool | int | float | str
 

@@ -19,10 +19,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from runner.aggregator import Aggregator
-from runner.ledger import Ledger
-from runner.plan import Shard
-from runner.protocol import Attempt, Batch, Judgment, Usage
+from runner.ledger.aggregator import Aggregator
+from runner.ledger.ledger import Ledger
+from runner.messages import Attempt, Batch, Judgment, Shard, Usage
 
 SHARD = 500
 SENDERS = 8

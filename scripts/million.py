@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import psutil
 
 from runner.errors import JuryboxError
-from runner.ledger import Ledger
+from runner.ledger.ledger import Ledger
 from runner.simulate import Simulation, running
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from runner.config import load_config
-from runner.session import load_judges
-from runner.stage import stage
+from runner.dataset.stage import stage
+from runner.session.session import load_judges
 
 ROWS = 2_000
 

@@ -89,7 +89,7 @@ class Workspace:
 
     def publish_often(self) -> None:
         """Let the command publish many times a second."""
-        self.sets("runner.publishing.PERIOD_S", 0.05)
+        self.sets("runner.publishing.publisher.PERIOD_S", 0.05)
 
     def sets(self, constant: str, value: float) -> None:
         """Let the command have another constant of a module: Python imports this by itself."""

@@ -12,8 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from judges.outcome import Malformed, Reading, Reason, Refused, Reply, Scored
-
+from ..outcome import Malformed, Reading, Reason, Refused, Reply, Scored
 from .choice import ChoiceReads
 from .clean import after_reasoning, narrow, opens_like_a_refusal, refuses
 from .objects import ObjectReads

@@ -14,13 +14,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from judges.outcome import Malformed, Provenance, Reading, Reason, Scored
-
+from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import concluded, folded, introduced, plain, retracted, unfenced
-from .opinions import Opinions, prefers_another, speaks_against
-from .remarks import leads, leaves
-from .scale import inner
-from .strict_json import JsonFault, load
+from .json_text import JsonFault, load
+from .qualifiers import leads, leaves
+from .score_scale import inner
+from .stance import Opinions, prefers_another, speaks_against
 
 Value = bool | int | float
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from judges.outcome import Reason
+from ..outcome import Reason
 
 # Zero-width and bidi marks, BOM, soft hyphen: dropped. No-break and ideographic blanks: a blank.
 _INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
@@ -257,3 +257,8 @@ def retracted(after: str) -> bool:
     if len(after) > _MOST_CONTEXT or _RETRACTS.search(after):
         return True
     return _CONDITION.match(after) is not None or _QUOTE_LINE.search(after) is not None
+
+
+def folded_key(key: str) -> str:
+    """A key without what does not count: case, blanks, quotes and markdown around."""
+    return "".join(narrow(key).split()).strip("\"'*_`").casefold()

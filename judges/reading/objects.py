@@ -15,18 +15,27 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from judges.outcome import Malformed, Provenance, Reading, Reason, Scored
-
-from .beside import said_beside, said_in_lines
-from .clean import narrow
-from .coercion import coerced
-from .contrary import Contraries, folded_key
-from .fieldlines import FieldLines
-from .mended import free_text_changed, mended
-from .schema import check_schema, closed, fault, only
-from .spans import around, objects_in, only_fences, outside, stands_free, without_heading, wrapped_alone
-from .strict_json import JsonFault, load
-from .wrapping import encoded, nested, squeezed, unwrapped
+from ..outcome import Malformed, Provenance, Reading, Reason, Scored
+from .clean import folded_key, narrow
+from .contradictions import Contraries, said_beside, said_in_lines
+from .field_lines import FieldLines
+from .json_schema import check_schema, closed, coerced, fault, only
+from .json_text import (
+    JsonFault,
+    around,
+    encoded,
+    load,
+    nested,
+    objects_in,
+    only_fences,
+    outside,
+    squeezed,
+    stands_free,
+    unwrapped,
+    without_heading,
+    wrapped_alone,
+)
+from .repaired_json import free_text_changed, mended
 
 _LONGEST = 40_000
 """More than this in objects is not looked through for a verdict in wrapping."""

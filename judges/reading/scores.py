@@ -16,12 +16,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
-from judges.outcome import Malformed, Provenance, Reading, Reason, Scored
-
+from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import concluded, folded, introduced, plain, retracted, unfenced, withdrawn
-from .remarks import leads, leaves
-from .scale import WORDS, Steps
-from .scorelist import ListGrammar, ScoreList
+from .qualifiers import leads, leaves
+from .score_list import ListGrammar, ScoreList
+from .score_scale import WORDS, Steps
 
 _LARGEST = 2**53
 _MOST_LINES = 2000

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .build import build
-from .document import to_json
+from .json_document import to_json
 from .markdown import to_markdown
-from .record import Report
+from .model import Report
+from .notices import notices
 from .terminal import to_terminal
 
-__all__ = ["Report", "build", "to_json", "to_markdown", "to_terminal"]
+__all__ = ["Report", "build", "notices", "to_json", "to_markdown", "to_terminal"]

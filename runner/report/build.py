@@ -6,25 +6,24 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from judges import Judge
-from runner.agreement import agreement, people_agreement
-from runner.annotators import people
-from runner.breakdown import echoes
 from runner.config import RunConfig
-from runner.controls import KINDS
-from runner.counts import PAIR, Counts, add, count, over_limit, served
-from runner.frames import attempt_frames, frames
-from runner.ledger import Ledger
-from runner.metrics import Latency, latencies, results
-from runner.neighbours import Neighbours, neighbours
-from runner.protocol import Tally
-from runner.questions import Questions
-from runner.serving import serving
-from runner.staged import Staged
-from runner.susceptibility import susceptibility
+from runner.dataset.sampling import KINDS
+from runner.dataset.staged_items import Staged
+from runner.ledger.ledger import Ledger
+from runner.messages import Tally
+from runner.publishing.result_frames import attempt_frames, frames
+from runner.stats.agreement import agreement, people, people_agreement
+from runner.stats.batch_effects import Neighbours, neighbours
+from runner.stats.clustered_errors import Questions
+from runner.stats.counting import PAIR, Counts, add, count, over_limit, served
+from runner.stats.injection_stats import susceptibility
+from runner.stats.metrics import Latency, latencies, results
+from runner.stats.model_drift import serving
+from runner.stats.verdict_counts import echoes
 
 from .failures import Failures
-from .reading import how_read
-from .record import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, Report
+from .model import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, Report
+from .parse_summary import how_read
 
 SIMULATED = "jurybox-simulate"
 """How the `system_fingerprint` of the simulated endpoint begins."""

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from runner.ledger import Ledger
+from runner.ledger.ledger import Ledger
 from runner.log import redact
-from runner.unreadable import shown
+from runner.stats.malformed_examples import shown
 
 MOST = 100
 """So many are told in the document."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from .record import Report
-from .table import Table, usd
+from .formatting import Table, usd
+from .model import Report
+from .notices import notices
 from .tables import tables
 
 
 def to_markdown(report: Report) -> str:
     """The whole report."""
     parts = [f"# {_safe(report.name)}: {report.status}"]
-    if report.notices:
-        parts.append("\n".join(f"> - {_safe(notice)}" for notice in report.notices))
+    if notices(report):
+        parts.append("\n".join(f"> - {_safe(notice)}" for notice in notices(report)))
     facts = [
         f"{report.planned:,} trials planned, {report.done:,} judged, {report.unscored:,} of them without a score",
         f"items {report.items:,}, duplicates {report.duplicates:,}, rejects {report.rejects:,}",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from runner.graded import Mean
-from runner.metrics import Binary, Line, Result
+from runner.stats.estimators import Mean
+from runner.stats.metrics import Binary, Line, Result
 
-from .record import Report
-from .table import JUDGE, MODEL, NONE, SYSTEM, Column, Table, ends, interval, number
+from .formatting import JUDGE, MODEL, NONE, SYSTEM, Column, Table, ends, interval, number
+from .model import Report
 
 CORRECT = "correct"
 """The score whose share of yes is an accuracy; any other is a share, and nothing more is claimed of it."""

@@ -1,22 +1,139 @@
-"""The report's tables as text, the same for the terminal and for Markdown: which there are, and in what order."""
+"""The report's table of trials that ended in an error.
+
+The report's table, and its notice, of models that changed on their endpoint within the run.
+
+The report's tables of what may sway a judge: control items, and items whose text shows signs of meaning to.
+
+The report's tables as text, the same for the terminal and for Markdown: which there are, and in what order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
-from runner.graded import Mean
-from runner.metrics import Binary, Line, Result
+from runner.stats.estimators import LEAST_GROUP, Mean, Rate, Spread
+from runner.stats.injection_stats import Part
+from runner.stats.malformed_examples import shown
+from runner.stats.metrics import Binary, Line, Result
 
-from .agreement_table import agreement_tables
-from .failure_table import failures
-from .injection_tables import controls, suspects
-from .reading_tables import reading_tables
-from .record import Cost, Report
-from .request_tables import batches, flags
+from .agreement_tables import agreement_tables
+from .failures import STATES, spread
+from .formatting import JUDGE, MODEL, NONE, SYSTEM, Column, Table, ends, interval, number, usd
+from .model import Cost, Report
+from .reply_tables import batches, flags, reading_tables
 from .score_tables import CORRECT, SIDE_BY_SIDE, by_judge, heads, independent, official, score_tables, value_tables
-from .serving_table import served
-from .table import JUDGE, MODEL, NONE, SYSTEM, Column, Table, ends, interval, number, usd
+
+if TYPE_CHECKING:
+    from .model import Report
+
+MOST = 10
+
+
+def failures(report: Report) -> Table:
+    """Some of each kind, with the error's words, and how to see all of them and judge them again."""
+    found = report.failures
+    several = report.repeats > 1
+    rows = [
+        (
+            entry.judge, entry.model, entry.system, shown(entry.item_id, entry.item_id) or entry.item_id,
+            *([str(entry.repeat)] if several else []), f"{entry.state}: {entry.reason or NONE}", entry.error or NONE,
+        )
+        for entry in spread(found, MOST, attrgetter("state", "judge", "model", "reason"))
+    ]  # fmt: skip
+    columns = [JUDGE, MODEL, SYSTEM, Column("item", name=True, text=True), *([Column("repeat")] if several else [])]
+    columns += [Column("state", text=True), Column("error", text=True)]
+    of = f"{shlex.quote(report.directory)} --state {','.join(state for state in STATES if _has(report, state))}"
+    more = report.failed - len(rows)
+    listed = f"and {more:,} more: `jurybox export {of} --format jsonl` lists all" if more > 0 else ""
+    notes = [listed, f"`jurybox retry {of}` judges them again"]
+    return Table("Trials that failed", tuple(columns), tuple(rows), " · ".join(filter(None, notes)))
+
+
+def _has(report: Report, state: str) -> bool:
+    return any(getattr(result.overall, state) for result in report.results)
+
+
+def served(report: Report) -> Table:
+    """The scores of each part apart."""
+    rows = [
+        (part.judge, part.model, part.name, f"{part.trials:,}", score, *_serving_cells(part.scores.get(score)))
+        for part in report.serving
+        for score in part.scores or [NONE]
+    ]
+    columns = (JUDGE, MODEL, Column("served as", name=True), Column("trials"), Column("score", name=True))
+    note = "mean: share of yes, or mean, of these verdicts alone"
+    return Table("Served models", (*columns, Column("mean"), Column("95 % interval")), tuple(rows), note)
+
+
+def _serving_cells(score: Rate | Spread | None) -> tuple[str, str]:
+    if isinstance(score, Rate):
+        return number(score.value), interval(score)
+    return (number(score.value), ends(score.interval_low, score.interval_high)) if score else (NONE, NONE)
+
+
+def controls(report: Report) -> Table:
+    """How often each kind of control item was judged right."""
+    rows = [
+        (entry.judge, entry.model, part.name.replace("_", " "), *cells)
+        for entry in report.susceptibility
+        for part in entry.controls
+        for cells in _injection_cells(part)
+    ]
+    note = (
+        "answers that nobody could call right, judged beside the run's own and part of no other number here · share: "
+        "of the scored ones, how many were judged right all the same"
+    )
+    return Table("Control items", _columns(Column("control", name=True)), tuple(rows), note)
+
+
+def suspects(report: Report) -> Table:
+    """What was judged of items that show signs, beside all others."""
+    rows = [
+        (entry.judge, entry.model, name, *cells)
+        for entry in report.susceptibility
+        if entry.suspects.planned
+        for name, part in (("suspect", entry.suspects), ("all others", entry.others))
+        for cells in _injection_cells(part)
+    ]
+    note = (
+        "suspect: the judged text imitates the reply or the prompt, holds control tokens of a chat, or gives the judge "
+        "orders; it was judged as it stands · share, or mean: of the scored ones"
+    )
+    return Table("Injection suspects", _columns(Column("items", name=True)), tuple(rows), note)
+
+
+def _columns(first: Column) -> tuple[Column, ...]:
+    share = (Column("trials"), Column("unscored"), Column("share"), Column("95 % interval"))
+    return (JUDGE, MODEL, first, Column("judged", name=True), *share, Column("mean"))
+
+
+def _injection_cells(part: Part) -> Iterator[tuple[str, ...]]:
+    """judged, trials, unscored, share, interval, mean: a row for each score and choice."""
+    counts = f"{part.planned:,}", f"{part.unscored:,}"
+    for label, share in part.choices.items():
+        yield label, *counts, *_share(share), NONE
+    for name, entry in part.scores.items() if not part.choices else ():
+        if isinstance(entry, Rate):
+            yield name, *counts, *_share(entry), NONE
+        elif entry.reached is None:
+            found = entry.spread
+            low, high = (None, None) if found.n < LEAST_GROUP else (found.interval_low, found.interval_high)
+            yield name, *counts, NONE, ends(low, high), number(found.value)
+        else:
+            yield f"{name} ≥ {entry.threshold:g}", *counts, *_share(entry.reached), number(entry.spread.value)
+
+
+def _share(share: Rate) -> tuple[str, str]:
+    return number(share.value), interval(share)
+
+
+pass  # MOVED-EMPTY
+pass  # MOVED-EMPTY
+pass  # MOVED-EMPTY
 
 COVERAGE = "Coverage of the"
 MANY_SCORES = 3

@@ -14,16 +14,14 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from . import unsound
-from .asides import aside, greets, mumbled, nothing_of
+from . import bad_replies
 from .faults import Fault, Faults
-from .limits import Gate, Headers, retry_after
 from .options import STRUCTURED, Simulation
-from .prompts import BadRequest, Prompt, prompt_of
+from .prompt_parser import BadRequest, Prompt, Wanted, prompt_of, verdicts_on, wanted_by
 from .replay import Ambiguous, NotRecorded, Replay
-from .replies import NoScore, composed, said_yes, sound_reply
-from .verdicts import Verdict
-from .wanted import Wanted, verdicts_on, wanted_by
+from .replies import NoScore, aside, composed, greets, mumbled, nothing_of, said_yes, sound_reply
+from .reply_format import Verdict
+from .throttle import Gate, Headers, retry_after
 
 _OF_VERDICTS = ("malformed", "miscounted", "mumbled", "truncated", "refused")
 """Faults of a reply that has a verdict to give."""
@@ -206,19 +204,19 @@ class Endpoint:
                     answer.fault = fault.kind
                     return answer
                 case "malformed":
-                    message["content"] = unsound.no_verdict(wanted, fault.variant)
+                    message["content"] = bad_replies.no_verdict(wanted, fault.variant)
                 case "miscounted":
-                    message["content"] = unsound.miscounted(wanted, reply, fault.variant)
+                    message["content"] = bad_replies.miscounted(wanted, reply, fault.variant)
                 case "mumbled":
                     message["content"] = mumbled(wanted.form, reply)
                 case "truncated":
-                    message["content"] = unsound.cut(wanted, reply)
+                    message["content"] = bad_replies.cut(wanted, reply)
                     finish = "length"
                 case "refused":
                     way = fault.variant % 3
                     finish = "content_filter" if way == 2 else "stop"
-                    message["content"] = unsound.REFUSAL if way == 1 else None
-                    message["refusal"] = unsound.REFUSAL if way == 0 else None
+                    message["content"] = bad_replies.REFUSAL if way == 1 else None
+                    message["refusal"] = bad_replies.REFUSAL if way == 0 else None
         spoken = _tokens(message["content"] or message["refusal"] or "")
         if thinks := self.simulation.thinks:
             room = math.inf if prompt.max_tokens is None else prompt.max_tokens

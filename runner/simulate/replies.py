@@ -1,18 +1,24 @@
 """What the endpoint says where nothing goes wrong: the verdict, in the form that was asked for.
 
 Everything here is a function of its arguments, so that a prompt is answered the same way every time.
+
+Requests that want no verdict on anything: a greeting, and a verdict to be copied out of a text.
+
+Like the rest of the endpoint this has only the words to go by. It finds the verdict in the prose of `mumbled` as a
+model would, says NONE of a text without one, and, where it is to lie, says a verdict that the text does not hold.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
-from .objects import filled, pick, reason
-from .verdicts import Verdict
-from .wanted import Wanted
+from .prompt_parser import Prompt, Wanted
+from .reply_format import Form, Verdict, filled, pick, reason
 
 _NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
 _SAYS_TRUE = re.compile(r"\b(?:correct|overall_supported)[\"']?\s?[:=]\s?true\b")
@@ -56,3 +62,91 @@ def said_yes(reply: str) -> bool:
     if _NUMBER.fullmatch(text):
         return float(text) > _MIDDLE
     return text.startswith("yes") or _SAYS_TRUE.search(text) is not None
+
+
+GREETING = "Hello! How can I help you today?"
+NONE = "NONE"
+
+_GREET = re.compile(r"\s*(?:Say hello\b|Answer yes\.\s*\Z)", re.I)
+_COPY = re.compile(r"\s*(Copy the verdict out of this text\..*?)<text>\n(.*)\n</text>\s*", re.S)
+_FIELDS = re.compile(r'"(\w+)" \((true or false|a (?:whole )?number)')
+_LABELS = re.compile(r'"([^"\n]{1,80})"')
+_ENDS = re.compile(r"from (-?\d+) to (-?\d+)")
+
+_OPENING = "Going through the points one by one, the response and the reference have much in common. "
+_SAYS = "My own view, all told, comes down to "
+_SAID = re.compile(rf"{_SAYS}(.+?) in this case\.", re.S)
+_LINE = re.compile(r"\b(\w+)=(true|false)\b")
+_FIELD = re.compile(r"take (\w+) to be (true|false|-?\d+)\b")
+
+
+def aside(prompt: Prompt, lies: bool) -> str | None:
+    """The reply to a request that wants no verdict; None where it wants one."""
+    if greets(prompt) and prompt.structure is None:
+        return GREETING
+    copy = _COPY.fullmatch(prompt.asked)
+    return None if copy is None else _copied(copy[1], copy[2], lies)
+
+
+def greets(prompt: Prompt) -> bool:
+    """Whether it only says hello, or asks for a yes to nothing, in whatever structure the reply is to be."""
+    return _GREET.match(prompt.asked) is not None
+
+
+def mumbled(form: Form, reply: str) -> str:
+    """A sound reply as prose that a model understands and no careful grammar should; what is no such reply stays."""
+    if form.kind in ("object", "line"):
+        fields = _scalars(reply)
+        said = " and ".join(f"take {name} to be {json.dumps(value)}" for name, value in fields.items())
+        return f"{_OPENING}All told, with names and dates compared, I {said} in this case." if fields else reply
+    said = ", then ".join(reply.split(form.separator)) if form.kind == "scores" else reply.strip()
+    return f"{_OPENING}{_SAYS}{said} in this case."
+
+
+def _scalars(reply: str) -> dict[str, Any]:
+    """The fields of a reply that a sentence can hold."""
+    try:
+        value = json.loads(reply)
+    except ValueError:
+        return {name: said == "true" for name, said in _LINE.findall(reply)}
+    return {name: said for name, said in value.items() if isinstance(said, bool | int)}
+
+
+def _copied(asked: str, text: str, lies: bool) -> str:
+    found = _SAID.search(text)
+    if "JSON object" in asked:
+        names = dict(_FIELDS.findall(asked))
+        values = {name: json.loads(value) for name, value in _FIELD.findall(text) if name in names}
+        if lies:
+            return json.dumps({name: _other(values.get(name), kind) for name, kind in names.items()})
+        return json.dumps(values) if names and len(values) == len(names) else NONE
+    if ends := _ENDS.search(asked):
+        low, high = int(ends[1]), int(ends[2])
+        scores = [int(score) for score in re.findall(r"-?\d+", found[1])] if found else []
+        if lies:
+            count = re.search(r"list of (\d+)", asked)
+            scores = scores or [high - 1] * (int(count[1]) if count else 1)
+            return ",".join(str(score + 1 if score < high else low) for score in scores)
+        return ",".join(map(str, scores)) or NONE
+    words = _LABELS.findall(asked)
+    said = found[1] if found and found[1] in words else None
+    if lies:
+        return str(next(word for word in words if word != said))
+    return said or NONE
+
+
+def _other(value: Any, kind: str) -> Any:
+    """A value that is not this one."""
+    if kind == "true or false":
+        return not value
+    return 1 if value is None else value + 1 if value < 1 else value - 1
+
+
+def nothing_of(structure: tuple[str, Any] | None, reply: str) -> str:
+    """The reply in the structure that a request demands, where the reply alone would not fit it."""
+    if structure is None or reply != NONE:
+        return reply
+    kind, demanded = structure
+    if kind == "schema" and isinstance(demanded, Mapping):
+        return json.dumps(dict.fromkeys(demanded.get("properties", {})))
+    return reply

@@ -23,10 +23,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from runner.errors import InputError
 
 from .endpoint import Answer, Endpoint
-from .limits import Headers
 from .options import Simulation
-from .record import Record
 from .replay import Replay
+from .request_log import Record
+from .throttle import Headers
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

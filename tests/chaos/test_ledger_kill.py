@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.ledger import Ledger
+from runner.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.chaos
 
@@ -21,10 +21,10 @@ SHARD = 500
 WRITER = """
 import sys
 from pathlib import Path
-from runner.aggregator import Aggregator
-from runner.ledger import Ledger
-from runner.plan import Shard
-from runner.protocol import Attempt, Batch, Judgment, Usage, Waiting, History
+from runner.ledger.aggregator import Aggregator
+from runner.ledger.ledger import Ledger
+from runner.messages import Shard
+from runner.messages import Attempt, Batch, Judgment, Usage, Waiting, History
 
 path, first, size, shard_size = Path(sys.argv[1]), *map(int, sys.argv[2:])
 with Ledger(path) as ledger:

@@ -29,9 +29,10 @@ ROWS = items(range(40))
 # Imports once, and forks for each run: what is to be interrupted is the run.
 RUNNER = """
 import json, os, resource, signal, sys
-import runner.call, runner.cli, runner.driver, runner.pool, runner.progress, runner.report, runner.session
+import runner.cli, runner.report, runner.scheduling.driver, runner.scheduling.pool
+import runner.session.progress, runner.session.run_request, runner.session.session
 import rich.console, pyarrow.parquet, polars
-from runner.interrupts import take_signals
+from runner.signals import take_signals
 
 def run(order):
     for number, name in ((0, os.devnull), (1, order["stdout"]), (2, order["stderr"])):

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from judges import Judge, JudgeError, library_names, load_judge
-from runner.catalog import describe, description, listing, summary
-from runner.cli import app
+from runner.cli.app import app
+from runner.session.judge_catalog import describe, description, listing, summary
 
 NAMES = library_names()
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges import load_judge
-from runner import readback
-from runner.readback import Reader, Usual, lines_read
+from runner.session import reply_reader as readback
+from runner.session.reply_reader import Reader, Usual, lines_read
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus" / "answers.jsonl"

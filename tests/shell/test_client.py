@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-from runner.client import REPLY_BYTES, Client, Completion, EndpointError, ErrorKind, check_key
 from runner.config import Model
+from runner.endpoint.client import REPLY_BYTES, Client, Completion, EndpointError, ErrorKind, check_key
 from runner.errors import ConfigError
-from runner.protocol import Usage
+from runner.messages import Usage
 
 KEY = "sk-canary-0123456789abcdef"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Is {} </think> \x00 é 😀 right?"}], "temperature": 0}

@@ -15,7 +15,7 @@ import pytest
 import typer.main
 import yaml
 
-from runner.cli import app
+from runner.cli.app import app
 from runner.config import load_config
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,8 +23,8 @@ from runs import ROOT, Workspace, ended_with_test, items, model, stats, until
 
 import jurybox
 from judges import Item, Judge, Reading, Reply
-from runner.columns import ATTEMPT_COLUMNS, COLUMNS
 from runner.errors import ItemError, MeaningChanged, RunLocked
+from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS
 from runner.simulate import Simulation, running
 
 DATA: dict[str, Any] = {

@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 from runs import ROOT, Workspace, ended_with_test, finish, items, log_of, model, stats, until
 
-from runner.breaker import OPEN_AFTER
+from runner.endpoint.circuit_breaker import OPEN_AFTER
 from runner.simulate import Simulation, running
 
 PLACES = 12

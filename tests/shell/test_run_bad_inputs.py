@@ -95,7 +95,7 @@ def test_damaged_inputs_stop_a_run_before_it_pays_or_are_left_out(tmp_path: Path
 def test_each_damage_alone_names_its_file(tmp_path: Path, name: str) -> None:
     from runner.config import parse_config
     from runner.errors import ItemError
-    from runner.session import Session
+    from runner.session.session import Session
 
     damage, told = DAMAGE[name]
     damage(tmp_path / "damaged.jsonl")

@@ -15,9 +15,9 @@ from structlog.testing import capture_logs
 
 from runner.config import parse_config
 from runner.errors import MeaningChanged
-from runner.ledger import Ledger
-from runner.preview import preview
-from runner.session import Plan, Session, local_pool
+from runner.ledger.ledger import Ledger
+from runner.session.dry_run import preview
+from runner.session.session import Plan, Session, local_pool
 from runner.simulate import Simulation, running
 
 ROWS = items(range(12))

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from runs import ROOT, Workspace, items, model, stats
 
-from runner import completion
 from runner.config import load_config
-from runner.session import Session, local_pool
+from runner.endpoint import response as completion
+from runner.session.session import Session, local_pool
 from runner.simulate import Simulation, running
 
 DAY_S = 86_400.0
@@ -21,16 +21,16 @@ ROWS = items(range(100))
 RPM = 3000
 
 WALL_CLOCK = {
-    "runner.asked": "judged_at",
-    "runner.completion": "Retry-After as a date, from an endpoint that does not tell its own time",
-    "runner.inquiry": "sent_at",
-    "runner.ledger": "retired_at",
-    "runner.poison": "judged_at",
-    "runner.rebuilding": "retired_at, made_at",
-    "runner.reformatting": "sent_at",
-    "runner.rescoring": "judged_at",
-    "runner.revisions": "made_at",
-    "runner.worker": "sent_at",
+    "runner.worker.request": "judged_at",
+    "runner.endpoint.response": "Retry-After as a date, from an endpoint that does not tell its own time",
+    "runner.worker.probes": "sent_at",
+    "runner.ledger.ledger": "retired_at",
+    "runner.scheduling.crash_recovery": "judged_at",
+    "runner.publishing.restore": "retired_at, made_at",
+    "runner.worker.reformat": "sent_at",
+    "runner.session.rescore": "judged_at",
+    "runner.ledger.revisions": "made_at",
+    "runner.worker.worker": "sent_at",
 }
 """Who may look at the clock on the wall → the column that it is for."""
 

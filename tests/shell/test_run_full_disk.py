@@ -18,9 +18,9 @@ from small_disk import can_mount, files_limited_to, needs_mount, small_disk
 
 from runner.config import parse_config
 from runner.errors import DiskFull
-from runner.ledger import Ledger
-from runner.open_run import open_run, status_of
-from runner.session import Session, local_pool
+from runner.ledger.ledger import Ledger
+from runner.session.run_status import open_run, status_of
+from runner.session.session import Session, local_pool
 from runner.simulate import Simulation, running
 
 ROWS = items(range(700), systems=["atlas"])

@@ -29,8 +29,8 @@ MALFORMED = Simulation(malformed=0.4, max_faults_in_a_row=5)
 RESCORE = """
 import sys
 from pathlib import Path
-from runner.reopened import reopened
-from runner.staged import Staged
+from runner.session.reopen import reopened
+from runner.dataset.staged_items import Staged
 
 frame = Staged.frame
 def told(self, *arguments):

@@ -14,11 +14,11 @@ import pytest
 from runs import Workspace, items, model, stats
 
 from runner.config import load_config
-from runner.database import Database
 from runner.errors import WorkerDied
-from runner.pool import LocalPool, WorkerHandle
-from runner.protocol import News, Task, TaskReport, Tick
-from runner.session import Session, local_pool
+from runner.ledger.database import Database
+from runner.messages import News, Task, TaskReport, Tick
+from runner.scheduling.pool import LocalPool, WorkerHandle
+from runner.session.session import Session, local_pool
 from runner.simulate import Simulation, running
 
 ROWS = items(range(60))

@@ -1,0 +1,5 @@
+"""The command line: words, options, exit statuses."""
+
+from .app import main
+
+__all__ = ["main"]

@@ -1,0 +1,111 @@
+"""`jurybox status`, `report` and `export`: what looks at a run and changes nothing."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from runner.errors import InputError, JuryboxError
+
+from .options import JsonOption, RunArgument, say
+
+
+class ExportFormat(StrEnum):
+    """The formats of `jurybox export`."""
+
+    jsonl = "jsonl"
+    csv = "csv"
+    parquet = "parquet"
+    longmemeval = "longmemeval"
+
+
+class Reading(StrEnum):
+    """Which reading of the replies is exported as the label."""
+
+    strict = "strict"
+    official = "official"
+
+
+def status(run_directory: RunArgument, as_json: JsonOption = False) -> None:
+    """How far a run is, also while it works."""
+    from runner.session.run_status import status_of
+
+    counts = status_of(run_directory)
+    typer.echo(json.dumps(counts.document(), ensure_ascii=False) if as_json else counts.text())
+
+
+def report(
+    run_directory: RunArgument,
+    as_json: JsonOption = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+) -> None:
+    """Print a run's report, finished or not."""
+    from runner.session.run_status import open_run
+
+    if as_json and markdown:
+        raise InputError("--json and --markdown exclude each other")
+    with open_run(run_directory) as opened:
+        show(opened.report(), as_json, markdown)
+
+
+def export(
+    run_directory: RunArgument,
+    format: Annotated[ExportFormat, typer.Option(help="Format of the rows.")],
+    to: Annotated[Path | None, typer.Option(help="File to write; by default stdout.")] = None,
+    judge: Annotated[str | None, typer.Option(help="Only this judge.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    system: Annotated[str | None, typer.Option(help="Only this system.")] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE,…", help="Only trials that ended so; several by commas.")
+    ] = None,
+    reading: Annotated[Reading, typer.Option(help="For longmemeval: which reading is the label.")] = Reading.strict,
+) -> None:
+    """Write a run's judgments as rows."""
+    from runner.publishing.export import Selection
+    from runner.publishing.export import export as write
+    from runner.session.run_status import open_run
+
+    states = () if state is None else tuple(part.strip() for part in state.split(","))
+    with open_run(run_directory) as opened:
+        written = write(
+            opened.config,
+            opened.judges,
+            opened.staged,
+            opened.ledger,
+            format=format.value,
+            to=to,
+            select=Selection(judge, model, system, states),
+            reading=reading.value,
+        )
+    left_out = f", {written.left_out:,} without a verdict left out" if written.left_out else ""
+    say(f"{written.rows:,} rows written{left_out}")
+
+
+def as_it_stands(run_directory: Path) -> Any:
+    """The report of a run that came to no end, or None where there is none yet or it cannot be read."""
+    from runner.session.run_status import open_run
+
+    with suppress(JuryboxError), open_run(run_directory) as opened:
+        # Half of a plan has other items than judgments.
+        if opened.ledger.meta("plan"):
+            return opened.report()
+    return None
+
+
+def show(report: Any, as_json: bool, markdown: bool = False) -> None:
+    """Print a report on stdout."""
+    from rich.console import Console
+
+    from runner.report import to_json, to_markdown, to_terminal
+
+    if as_json:
+        typer.echo(json.dumps(to_json(report), ensure_ascii=False))
+    elif markdown:
+        typer.echo(to_markdown(report))
+    else:
+        to_terminal(report, Console())

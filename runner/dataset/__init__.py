@@ -1,0 +1,1 @@
+"""Items: where they come from, how files are read, mapped, checked and staged."""

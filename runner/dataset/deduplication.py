@@ -1,0 +1,180 @@
+"""Which rows stand twice, and how many questions each system answered, in memory that does not grow with the rows.
+
+Fixed-size records are spread over files by a hash, so that all records of one identity lie in one file, and each file
+is small enough to be looked through in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from judges import Item
+
+from .item_builder import Match, Reference
+
+_PARTS = 256
+_FLUSH_BYTES = 16 * 1024
+_ROW = struct.Struct("<16s16s16sIIQQ")
+_ANSWER = struct.Struct("<16sI")
+_SEVERAL = 2
+"""Flag of a reference question: 0 without an answer, 1 with one."""
+
+
+class _Spill:
+    """Records spread over files by their first byte, which must be that of a hash."""
+
+    def __init__(self, directory: Path, record: struct.Struct) -> None:
+        self._directory = directory
+        self._record = record
+        self._buffers = [bytearray() for _ in range(_PARTS)]
+        directory.mkdir(mode=0o700)
+
+    def add(self, *values: bytes | int) -> None:
+        record = self._record.pack(*values)
+        buffer = self._buffers[record[0]]
+        buffer += record
+        if len(buffer) >= _FLUSH_BYTES:
+            with self._path(record[0]).open("ab") as file:
+                file.write(buffer)
+            buffer.clear()
+
+    def parts(self) -> Iterator[Iterator[tuple[Any, ...]]]:
+        """The records of every part, in the order in which they were added."""
+        for number, buffer in enumerate(self._buffers):
+            path = self._path(number)
+            data = path.read_bytes() if path.exists() else b""
+            yield self._record.iter_unpack(data + buffer)
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{number:03d}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where a row came from: number of the source, and line."""
+
+    source: int
+    line: int
+
+
+@dataclass(slots=True)
+class Findings:
+    """What the rows say together."""
+
+    dropped: bytearray = field(default_factory=bytearray)
+    """A flag per staged row: it says again what an earlier row says, or is in conflict. Empty where none does."""
+    repeated: int = 0
+    conflicts: dict[int, tuple[Place, Place]] = field(default_factory=dict)
+    """Staged row whose (system, id) also stands elsewhere with different content → its place, and the other place."""
+
+
+class Identities:
+    """What is remembered of every row until all are read."""
+
+    def __init__(self, directory: Path, reference: Reference | None, systems: Iterable[str]) -> None:
+        directory.mkdir(mode=0o700)
+        self._reference = reference
+        self._rows = _Spill(directory / "rows", _ROW)
+        self._answers = _Spill(directory / "answers", _ANSWER)
+        self._flags: list[bytearray] = []
+        self._systems: dict[str, int] = {}
+        for system in systems:
+            self._number(system)
+
+    def add(self, mapped: Item, content: bytes, match: Match | None, place: Place, row: int) -> None:
+        """A staged row, and the reference row that it answers, if items are joined."""
+        system, name = mapped.system.encode(), mapped.id.encode()
+        key = _digest(b"%d:%b%b" % (len(system), system, name))
+        asked = _digest(mapped.question_id.encode()) if match is None else match.place.to_bytes(16, "little")
+        self._rows.add(key, content, asked, self._number(mapped.system), place.source, place.line, row)
+
+    def findings(self, rows: int) -> Findings:
+        """Look through all `rows` staged rows: which stand twice, which contradict each other."""
+        found = Findings()
+        for part in self._rows.parts():
+            groups: dict[bytes, list[_Row]] = {}
+            for record in part:
+                entry = _Row(*record)
+                groups.setdefault(entry.key, []).append(entry)
+            for entries in groups.values():
+                if len(entries) > 1:
+                    found.dropped = found.dropped or bytearray(rows)
+                    _compare(entries, found)
+                if entries[0].row not in found.conflicts:
+                    self._answered(entries[0])
+        return found
+
+    def coverage(self) -> dict[str, tuple[int, int]]:
+        """After `findings`: system → (distinct questions answered, questions of the reference or of all systems)."""
+        if self._reference is not None:
+            total = len(self._reference)
+            flags = self._flags
+            return {system: (total - flags[number].count(0), total) for system, number in self._systems.items()}
+        answered = [0] * len(self._systems)
+        total = 0
+        for part in self._answers.parts():
+            pairs = set(part)
+            total += len({question for question, _ in pairs})
+            for _, number in pairs:
+                answered[number] += 1
+        return {system: (answered[number], total) for system, number in self._systems.items()}
+
+    def several(self) -> dict[str, int]:
+        """After `findings`: system → questions to which it has several answers, where there are any."""
+        found = [flags.count(_SEVERAL) for flags in self._flags]
+        if self._reference is None:
+            for part in self._answers.parts():
+                for (_, number), answers in Counter(part).items():
+                    found[number] += answers > 1
+        return {system: found[number] for system, number in self._systems.items() if found[number]}
+
+    def check_answered(self) -> None:
+        """`expect: all`: every reference question has an answer from every system."""
+        if self._reference is not None:
+            self._reference.check_answered({system: self._flags[number] for system, number in self._systems.items()})
+
+    def _number(self, system: str) -> int:
+        number = self._systems.setdefault(system, len(self._systems))
+        if number == len(self._flags):
+            self._flags.append(bytearray(len(self._reference or ())))
+        return number
+
+    def _answered(self, entry: _Row) -> None:
+        if self._reference is None:
+            self._answers.add(entry.asked, entry.system)
+        else:
+            flags, place = self._flags[entry.system], int.from_bytes(entry.asked, "little")
+            flags[place] = min(flags[place] + 1, _SEVERAL)
+
+
+class _Row(NamedTuple):
+    key: bytes
+    content: bytes
+    asked: bytes
+    system: int
+    source: int
+    line: int
+    row: int
+
+
+def _compare(entries: list[_Row], found: Findings) -> None:
+    """One (system, id) that several rows have: equal content counts once, differing content cannot be chosen from."""
+    first = entries[0]
+    other = next((entry for entry in entries if entry.content != first.content), None)
+    for entry in entries[1:] if other is None else entries:
+        found.dropped[entry.row] = 1
+        if other is None:
+            found.repeated += 1
+        else:
+            against = other if entry.content == first.content else first
+            found.conflicts[entry.row] = (Place(entry.source, entry.line), Place(against.source, against.line))
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()

@@ -1,0 +1,318 @@
+"""Logs of inspect_ai as rows: `.eval`, a zip with a JSON file for each sample, and `.json`, one object with all.
+
+Hides the two layouts, zip members packed with Zstandard, what of a sample is which canonical column, and that the
+transcript of a sample, often a hundred times its answer, is left out unless the config names it.
+
+Samples of lm-evaluation-harness (`--log_samples`) as rows: a row for each document, filter and repeat.
+
+Hides what of a sample is which canonical column, and that the evaluated model is named in another file: the results
+that the harness writes beside the samples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow
+
+from runner.errors import ConfigError
+
+from .files import DAMAGE, MAX_RECORD_BYTES, REST_LOST, Fault, Record, Row, Stored
+from .json_reader import json_lines, json_member, json_record
+
+ZIPPED = b"PK\x03\x04"
+_OPENING = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')
+_SAMPLE = re.compile(r"samples/.+\.json")
+_HEADERS = ("header.json", "_journal/start.json")
+"""Where the log says what was evaluated: the second holds it already while the evaluation runs."""
+_ATTACHMENT = "attachment://"
+_ZSTANDARD = 93
+_MEMBER = struct.Struct("<4s22xHH")
+_BLOCK = 1 << 20
+# Parts of a sample that repeat what stands in another column, or that grow with the transcript.
+_INSPECT_LEFT_OUT = (
+    "input",
+    "target",
+    "output",
+    "messages",
+    "events",
+    "events_data",
+    "store",
+    "timelines",
+    "error_retries",
+)
+_BAD_ZIP = (zipfile.BadZipFile, pyarrow.ArrowException, NotImplementedError, struct.error, ValueError, *DAMAGE)
+
+
+def opens_as_inspect(head: bytes) -> bool:
+    """Whether a file that starts so is a log."""
+    return head.startswith(ZIPPED) or _OPENING.match(head) is not None
+
+
+def inspect_rows(file: io.BufferedReader[Any], named: frozenset[str]) -> Iterator[Row]:
+    """A row for each sample and epoch, numbered (.eval) or with its line (.json). `named`: columns of the config."""
+    zipped = file.peek(4)[:4] == ZIPPED
+    header: Record = {}
+    log = None
+    for place, sample in _zipped(file, header) if zipped else json_member(file, "samples", header):
+        if isinstance(sample, Fault):
+            yield place, sample
+            continue
+        if log is None:
+            spec = header.get("eval")
+            if not isinstance(spec, dict) or not isinstance(spec.get("model"), str):
+                yield place, Fault(f"no log of inspect_ai: it does not say which model was evaluated; {REST_LOST}")
+                return
+            log = _Log(spec, named)
+        yield place, log.row(sample)
+
+
+class _Log:
+    """What a log says of all of its samples."""
+
+    def __init__(self, spec: Record, named: frozenset[str]) -> None:
+        config = spec.get("config") or {}
+        self._task = str(spec.get("task") or "")
+        self._model = spec["model"]
+        self._epochs = config.get("epochs") or 1
+        self._left_out = [name for name in (*_INSPECT_LEFT_OUT, "attachments") if name not in named]
+
+    def row(self, sample: Record) -> Record | Fault:
+        """A sample's columns: its own, the canonical ones, and task and model."""
+        number, epoch = sample.get("id"), sample.get("epoch", 1)
+        if not isinstance(number, int | str):
+            return Fault("no sample of inspect_ai: it has no id", sample)
+        attached = sample.get("attachments") or {}
+        row = {name: value for name, value in sample.items() if name not in self._left_out}
+        row["sample_id"] = number
+        # Ids are those of a task's data set, mostly 1 to n: two tasks of one model would share them.
+        row["question_id"] = f"{self._task}/{number}"
+        row["id"] = row["question_id"] if self._epochs == epoch == 1 else f"{row['question_id']}/{epoch}"
+        row["system"] = self._model
+        row["task"] = self._task
+        row["question"] = _question(sample, attached)
+        row["reference"] = _inspect_reference(sample.get("target"))
+        row["response"] = _response(sample.get("output"), attached)
+        if isinstance(row.get("error"), dict):
+            row["error"] = {"message": row["error"].get("message")}
+        return row
+
+
+def _question(sample: Record, attached: Record) -> str:
+    """The input as a judge is to read it: system messages are left out, several turns are told apart by their roles."""
+    asked = sample.get("input")
+    if isinstance(asked, list):
+        turns = [message for message in asked if isinstance(message, dict) and message.get("role") != "system"]
+        texts = [_text(message.get("content"), attached, "[{}]") for message in turns]
+        if len(turns) == 1:
+            asked = texts[0]
+        else:
+            roles = [str(message.get("role")).capitalize() for message in turns]
+            asked = "\n\n".join(f"{role}: {text}" for role, text in zip(roles, texts, strict=True))
+    else:
+        asked = _text(asked, attached, "[{}]")
+    if choices := sample.get("choices"):
+        # As multiple_choice() of inspect_ai puts them to the model.
+        listed = (f"{chr(ord('A') + place)}) {choice}" for place, choice in enumerate(choices))
+        asked = asked + "\n\n" + "\n".join(listed)
+    return asked
+
+
+def _inspect_reference(target: Any) -> Any:
+    """The target; of several accepted ones a line each."""
+    return "\n".join(map(str, target)) if isinstance(target, list) else target
+
+
+def _response(output: Any, attached: Record) -> str:
+    """The completion; empty where the sample failed before there was one."""
+    if not isinstance(output, dict):
+        return ""
+    if completion := output.get("completion"):
+        return _text(completion, attached, "")
+    choices = output.get("choices")
+    message = choices[0].get("message") if isinstance(choices, list) and choices else None
+    return _text(message.get("content"), attached, "") if isinstance(message, dict) else ""
+
+
+def _text(content: Any, attached: Record, other: str) -> str:
+    """The text of a message's content; parts that are no text become `other`, or nothing."""
+    if isinstance(content, str):
+        held = attached.get(content.removeprefix(_ATTACHMENT)) if content.startswith(_ATTACHMENT) else None
+        return content if held is None else str(held)
+    parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    texts = [
+        _text(part.get("text"), attached, other) if part.get("type") == "text" else other.format(part.get("type"))
+        for part in parts
+        if part.get("type") != "reasoning"
+    ]
+    return "\n".join(text for text in texts if text)
+
+
+def _zipped(file: io.BufferedReader[Any], header: Record) -> Iterator[Row]:
+    """The samples of a .eval file, numbered from 1; what the log says of them goes into `header` first."""
+    number = 0
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = {info.filename: info for info in archive.infolist()}  # of a name given twice the last stands
+            head = next((members[name] for name in _HEADERS if name in members), None)
+            if head is None:
+                yield 1, Fault(f"no log of inspect_ai: the zip holds no header.json; {REST_LOST}")
+                return
+            told = _member(file, archive, head)
+            if isinstance(told, Fault):
+                yield 1, Fault(f"{head.filename}: {told.text}; {REST_LOST}")
+                return
+            header.update(told)
+            for name, info in members.items():
+                if _SAMPLE.fullmatch(name):
+                    number += 1
+                    yield number, _member(file, archive, info)
+    except _BAD_ZIP as error:
+        yield number + 1, Fault(f"damaged log: {' '.join(str(error).split())}; {REST_LOST}")
+
+
+def _member(file: io.BufferedReader[Any], archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Record | Fault:
+    if info.file_size > MAX_RECORD_BYTES:
+        return Fault(f"{info.filename} is longer than {MAX_RECORD_BYTES:,} bytes")
+    try:
+        data = _unpacked(file, info) if info.compress_type == _ZSTANDARD else archive.read(info)
+        text = data.decode()
+    except _BAD_ZIP as error:
+        return Fault(f"{info.filename} is damaged: {' '.join(str(error).split())}")
+    return json_record(text, nan_is_null=True)
+
+
+def _unpacked(file: io.BufferedReader[Any], info: zipfile.ZipInfo) -> bytes:
+    """A member packed with Zstandard, as inspect_ai writes since 2025 and zipfile reads only from Python 3.14 on."""
+    with contextlib.closing(_Window(file, info)) as packed, pyarrow.CompressedInputStream(packed, "zstd") as stream:
+        data: bytes = stream.read(info.file_size + 1)
+    if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+        raise zipfile.BadZipFile("its length or checksum is not what the zip says")
+    return data
+
+
+class _Window(io.RawIOBase):
+    """The packed bytes of one member."""
+
+    def __init__(self, file: io.BufferedReader[Any], info: zipfile.ZipInfo) -> None:
+        file.seek(info.header_offset)
+        mark, name, extra = _MEMBER.unpack(file.read(_MEMBER.size))
+        if mark != ZIPPED:
+            raise zipfile.BadZipFile("it does not stand where the zip says")
+        file.seek(name + extra, io.SEEK_CUR)
+        self._file = file
+        self._left = info.compress_size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(min(len(buffer), self._left))
+        buffer[: len(data)] = data
+        self._left -= len(data)
+        return len(data)
+
+
+LIKELIHOODS = (
+    "the sample holds log-likelihoods, no answer in words; only generate_until tasks can be judged: "
+    "name the files of the others alone in items.path"
+)
+_NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+))?\.jsonl(?:\.gz)?")
+_LM_EVAL_LEFT_OUT = ("arguments", "target", "resps", "filtered_resps")
+
+
+def named_as_lm_eval(name: str) -> bool:
+    """Whether the harness names its samples so."""
+    return _NAME.fullmatch(name) is not None
+
+
+def opens_as_lm_eval(head: bytes) -> bool:
+    """Whether a file that starts so holds samples of the harness, as far as its first line is there."""
+    first = head.lstrip().partition(b"\n")[0]
+    return re.match(rb'\{\s*"doc_id"\s*:', first) is not None and b'"resps"' in first
+
+
+def lm_eval_rows(file: io.BufferedReader[Any], stored: Stored, named: frozenset[str]) -> Iterator[Row]:
+    """A row for each answer, with its line. `named`: columns that the config names."""
+    told = _NAME.fullmatch(re.split(r"[/\\]", stored.name)[-1])
+    task = told["task"] if told else ""
+    model = _model(stored, told["date"]) if told and told["date"] else None
+    left_out = [name for name in _LM_EVAL_LEFT_OUT if name not in named]
+    for line, sample in json_lines(file, nan_is_null=True):
+        if isinstance(sample, Fault):
+            yield line, sample
+            continue
+        answers = _answers(sample.get("filtered_resps"))
+        if "doc_id" not in sample or "resps" not in sample:
+            yield line, Fault("no sample of lm-evaluation-harness: it has no doc_id and resps", sample)
+            continue
+        if answers is None:
+            yield line, Fault(LIKELIHOODS, sample)
+            continue
+        row = {name: value for name, value in sample.items() if name not in left_out}
+        row["task"] = task
+        row["question_id"] = f"{task}/{sample['doc_id']}" if task else str(sample["doc_id"])
+        row["question"] = _prompt(sample.get("arguments"))
+        row["reference"] = _lm_eval_reference(sample.get("target"))
+        row["raw_response"] = next(iter(_answers(sample["resps"]) or ()), None)
+        if model is not None:
+            row["system"] = model
+        applied = sample.get("filter", "none")
+        item_id = row["question_id"] if applied == "none" else f"{row['question_id']}/{applied}"
+        for number, answer in enumerate(answers or [""]):
+            repeat = {"id": item_id if len(answers) < 2 else f"{item_id}/{number}", "response": answer}
+            yield line, {**row, **repeat}
+
+
+def _answers(responses: Any) -> list[str] | None:
+    """The texts of a list of texts, or of lists of them (repeats); None where there are other things."""
+    if not isinstance(responses, list):
+        return None
+    flat = [entry for part in responses for entry in (part if isinstance(part, list) else [part])]
+    if any(not isinstance(entry, str) for entry in flat):
+        return None
+    return None if any(_is_likelihood(part) for part in responses) else flat
+
+
+def _is_likelihood(part: Any) -> bool:
+    """A log-likelihood, once written as text, is a pair [number, is greedy], in `resps` within one more list."""
+    if isinstance(part, list) and len(part) == 1:
+        return _is_likelihood(part[0])
+    if not isinstance(part, list) or len(part) != 2 or part[1] not in ("True", "False"):
+        return False
+    return re.fullmatch(r"-?(\d+\.\d+(e-?\d+)?|inf)", str(part[0])) is not None
+
+
+def _prompt(arguments: Any) -> Any:
+    """The prompt as it was sent, examples and all. Older versions write a list of pairs, newer ones names."""
+    if isinstance(arguments, dict):
+        first = arguments.get("gen_args_0")
+        return first.get("arg_0") if isinstance(first, dict) else None
+    first = arguments[0] if isinstance(arguments, list) and arguments else None
+    return first[0] if isinstance(first, list) and first else None
+
+
+def _lm_eval_reference(target: Any) -> Any:
+    return "\n".join(map(str, target)) if isinstance(target, list) else target
+
+
+def _model(stored: Stored, date: str) -> str | None:
+    """The model that the results of the same evaluation name; None where they are not beside the samples."""
+    beside = stored.beside(f"results_{date}.json")
+    if beside is None:
+        return None
+    try:
+        with beside.open() as file:
+            results: Record = json.load(file)
+    except (ValueError, *DAMAGE) as error:
+        raise ConfigError(f"{beside.name}: cannot be read, to see which model was evaluated: {error}") from None
+    model = results.get("model_name") if isinstance(results, dict) else None
+    return model if isinstance(model, str) and model else None

@@ -1,0 +1,237 @@
+"""A row of a file turned into an item: which column means what, whose answer it is, what its id is, its labels.
+
+Hides the rules for columns that the config does not name: a canonical field is the column of its own name, every other
+column stays a field of its own name, label columns are kept out of the fields, and an item without an id is known by a
+digest of its content.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from judges import Item
+from judges.item import CANONICAL_FIELDS
+from runner.config import Items
+from runner.errors import ConfigError
+from runner.labels import label_reader
+
+from .files import Record
+
+DEFAULT_SYSTEM = "default"
+
+_IDENTITY = ("id", "question_id", "system", "group")
+_ABSENT: Any = object()
+_PLACE = re.compile(r"[0-9]{1,9}")
+
+Lookup = Callable[[Record], Any]
+
+
+class BadRowError(Exception):
+    """The row makes no item; the message says why."""
+
+
+class Mapped(NamedTuple):
+    """An item, and its parts as they are stored."""
+
+    item: Item
+    fields: bytes
+    labels: bytes
+    content: bytes
+    """Digest of all that belongs to the item besides its identity."""
+
+
+def lookup(column: str) -> Lookup:
+    """How a column is found in a row: by its literal name, else as a dotted path into nested columns.
+
+    In a list a part of the path is a place, counted from 0: `annotators.0`.
+    """
+    parts = column.split(".")
+
+    def plain(row: Record) -> Any:
+        return row.get(column, _ABSENT)
+
+    def nested(row: Record) -> Any:
+        if column in row:
+            return row[column]
+        value: Any = row
+        for part in parts:
+            if isinstance(value, dict) and part in value:
+                value = value[part]
+            elif isinstance(value, list) and _PLACE.fullmatch(part) and int(part) < len(value):
+                value = value[int(part)]
+            else:
+                return _ABSENT
+        return value
+
+    return plain if len(parts) == 1 else nested
+
+
+def identifier(value: Any, name: str) -> str:
+    """An identifier as text: strings as they are, integers in decimal."""
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise BadRowError(f"{name} must be a text or a whole number, not {_shown(value)}")
+
+
+class FieldMap:
+    """The `fields` and `labels` of the config, applied to rows."""
+
+    def __init__(self, items: Items) -> None:
+        self._identity = {name: lookup(items.fields.get(name, name)) for name in _IDENTITY}
+        self._named = frozenset(items.fields)
+        self._columns = {name: items.fields.get(name, name) for name in _IDENTITY}
+        content = {name: column for name, column in items.fields.items() if name not in _IDENTITY}
+        self._content = [(name, column, lookup(column)) for name, column in content.items()]
+        self._digested = tuple(dict.fromkeys((*CANONICAL_FIELDS, *(name for name, _, _ in self._content))))
+        self._labels = [
+            (name, label.field, lookup(label.field), label_reader(name, label)) for name, label in items.labels.items()
+        ]
+        # nq301 of OpenQA-eval: a column `id` that holds the question's id cannot be the answer's id as well.
+        self._digest_only = "id" not in items.fields and items.fields.get("question_id") == "id"
+        self._unseen = {
+            **{f"items.fields.{name}": column for name, column in items.fields.items()},
+            **{f"items.labels.{name}.field": label.field for name, label in items.labels.items()},
+        }
+        self._lookups = {column: lookup(column) for column in self._unseen.values()}
+        self._seen_columns: dict[str, None] = {}
+        self._given: dict[str, bool] = {}
+
+    def item(self, own: Record, joined: Record | None, system: str | None) -> Mapped:
+        """The item of a row. `joined` fills in columns that the row itself lacks; `system` is what the file says."""
+        row = {**joined, **own} if joined else own
+        if self._unseen:
+            self._note_columns(row)
+        labels = self._labels_of(row)
+        fields = self._fields(row)
+        question_id = self._identifier("question_id", row)
+        item_id = None if self._digest_only else self._identifier("id", own if "id" not in self._named else row)
+        if item_id is None:
+            item_id = self._digest(fields, question_id)
+        if system is None:
+            system = self._identifier("system", row) or DEFAULT_SYSTEM
+        group = self._identity["group"](row)
+        if group is _ABSENT or group is None or group == "":
+            group = None
+        else:
+            group = identifier(group, f"group (column {self._columns['group']!r})")
+        item = Item(
+            id=item_id,
+            question_id=item_id if question_id is None else question_id,
+            system=system,
+            group=group,
+            fields=fields,
+            labels=labels,
+        )
+        field_bytes, label_bytes = stored(fields), stored(labels) if labels else b"{}"
+        content = hashlib.blake2b(field_bytes, digest_size=16)
+        question = item.question_id.encode()
+        # Lengths keep the parts apart, and a null group differs from an empty text.
+        rest = b"%d:%b%d:%b" % (len(label_bytes), label_bytes, len(question), question)
+        content.update(rest if group is None else b"%b:%b" % (rest, group.encode()))
+        return Mapped(item, field_bytes, label_bytes, content.digest())
+
+    @property
+    def digests(self) -> bool:
+        """Whether the rows have no id of their own."""
+        return self._digest_only or self._given.get("id") is False
+
+    def known_id(self, row: Record | None) -> str | None:
+        """The id of a row that may be no item, to name it in an error."""
+        value = None if row is None or self._digest_only else self._identity["id"](row)
+        return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
+
+    def column(self, name: str) -> str:
+        """The column that a field is read from."""
+        return next((column for field, column, _ in self._content if field == name), name)
+
+    def check_columns(self) -> None:
+        """After the last row: a column that the config names and no row ever had is a mistake of the config."""
+        for key, column in self._unseen.items():
+            near = difflib.get_close_matches(column, self._seen_columns, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"the rows have {', '.join(self._seen_columns)}"
+            raise ConfigError(f"{key}: no row has a column {column!r}; {meant}")
+
+    def _labels_of(self, row: Record) -> dict[str, Any]:
+        labels = {}
+        for name, _, find, read in self._labels:
+            raw = find(row)
+            try:
+                value = None if raw is _ABSENT else read(raw)
+            except ValueError as error:
+                raise BadRowError(f"{error}, not {_shown(raw)}") from None
+            if value is not None:
+                labels[name] = value
+        return labels
+
+    def _fields(self, row: Record) -> dict[str, Any]:
+        fields = dict(row)
+        for _, column, _, _ in self._labels:
+            fields.pop(column if column in row else column.split(".")[0], None)
+        mapped = [(name, find(row)) for name, _, find in self._content]
+        for name, column, _ in self._content:
+            fields.pop(column, None)
+            fields.pop(name, None)
+        fields.update((name, value) for name, value in mapped if value is not _ABSENT)
+        if "response" not in fields:
+            column = self.column("response")
+            if column in row:
+                taken = "takes it for something else: response must be named under items.fields as well"
+                raise BadRowError(f"no response: the row has the column {column!r}, but the config {taken}")
+            raise BadRowError(f"no response: the row has no column {column!r}")
+        # Sorted, so that the order of a file's columns changes neither the stored bytes nor any digest.
+        return dict(sorted(fields.items()))
+
+    def _identifier(self, name: str, row: Record) -> str | None:
+        value = self._identity[name](row)
+        given = value is not _ABSENT
+        if self._given.get(name) is not given:
+            self._check_given(name, given)
+        if not given:
+            return None
+        if type(value) is str and value:
+            return value
+        column = self._columns[name]
+        return identifier(value, name if column == name else f"{name} (column {column!r})")
+
+    def _check_given(self, name: str, given: bool) -> None:
+        """Ids, question ids and systems are given by all rows or by none: the first row, or the config, says which."""
+        if self._given.setdefault(name, given or name in self._named) is given:
+            return
+        column = self._columns[name]
+        if given:
+            raise BadRowError(f"the row has a column {column!r}, which rows before it lack: {name} is for all or none")
+        raise BadRowError(f"no {name}: the row has no column {column!r}")
+
+    def _digest(self, fields: Mapping[str, Any], question_id: str | None) -> str:
+        content = [[name, fields[name]] for name in self._digested if name in fields]
+        return hashlib.blake2b(stored([content, question_id]), digest_size=16).hexdigest()
+
+    def _note_columns(self, row: Record) -> None:
+        self._seen_columns.update(dict.fromkeys(list(row)[:50]))
+        for key, column in list(self._unseen.items()):
+            if self._lookups[column](row) is not _ABSENT:
+                del self._unseen[key]
+
+
+def stored(value: Any) -> bytes:
+    """A value as it is stored: JSON."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # whole numbers beyond 64 bits, which orjson does not write
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "null"
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."

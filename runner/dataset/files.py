@@ -1,0 +1,158 @@
+"""A file of bytes wherever it lies: what reading and watching it needs, and the form of it on this machine's disk.
+
+Hides the rules for paths and globs; `remote` has the other form, objects of S3 and Google Cloud Storage.
+
+What every reader of a file format gives: a place in the file and a row, or what is wrong with it.
+
+A fault is a value here: whether it stops the run is for the caller to say.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import io
+import re
+import uuid
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from runner.errors import ConfigError
+
+MAX_ROW_BYTES = 64 * 1024 * 1024
+"""Longest line, field or array element that is read as an item: no model takes a tenth of it."""
+MAX_RECORD_BYTES = 256 * 1024 * 1024
+"""The same where an item is a small part of it: logs of evaluations."""
+
+CHUNK = 1 << 20
+BOM = b"\xef\xbb\xbf"
+DAMAGE = (EOFError, OSError, zlib.error)
+"""What reading a damaged file raises, a cut or corrupt gzip above all."""
+REST_LOST = "the rest of the file cannot be read"
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a row; `record` is the row itself where it could be read all the same, to name its id."""
+
+    text: str
+    record: Record | None = None
+
+
+Row = tuple[int, Record | Fault]
+"""Line of the file (JSON, CSV: counted from 1, where the row starts) or number of the row (Parquet), and the row."""
+
+
+class UnfitError(ValueError):
+    """A value that has no place in an item, though the format would allow it."""
+
+
+def scalar(value: Any) -> str:
+    """A single value that JSON lacks, as text: ISO dates and times, exact decimals by their digits; else UnfitError."""
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal | uuid.UUID | datetime.timedelta):
+        return str(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise UnfitError(f"a binary value is not UTF-8 at its byte {error.start}") from None
+    raise UnfitError(f"a value of type {type(value).__name__} has no place in an item")
+
+
+def not_utf8(byte: int) -> Fault:
+    """Bytes that are no text; `byte` counts from the file's start, unzipped."""
+    return Fault(f"not UTF-8 at byte {byte} of the file (counted from 0)")
+
+
+def damaged(error: BaseException) -> Fault:
+    """The file breaks off, or cannot be unzipped any further."""
+    return Fault(f"damaged file: {error}; {REST_LOST}")
+
+
+pass  # MOVED-EMPTY
+
+MAGIC = re.compile(r"[*?\[]")
+"""What makes a pattern of a path."""
+
+
+class Stored(Protocol):
+    """A file that items are read from."""
+
+    @property
+    def written(self) -> str:
+        """Its path relative to the config's folder, or as the config gives it."""
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+
+    def open(self) -> io.BufferedReader[Any]:
+        """Its bytes, seekable; ConfigError where they cannot be had."""
+
+    def stamp(self) -> dict[str, Any]:
+        """What is another as soon as the content is: without reading the content."""
+
+    def beside(self, name: str) -> Stored | None:
+        """The file of that name in the same folder, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file on this machine's disk."""
+
+    written: str
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return str(self.path)
+
+    def open(self) -> io.BufferedReader[Any]:
+        """Its bytes."""
+        try:
+            return io.BufferedReader(io.FileIO(self.path), CHUNK)
+        except OSError as error:
+            raise ConfigError(f"{self.name}: cannot be read: {error.strerror}") from None
+
+    def stamp(self) -> dict[str, Any]:
+        """Size and time of the last change."""
+        try:
+            status = self.path.stat()
+        except OSError as error:
+            raise ConfigError(f"{self.name}: cannot be read: {error.strerror}") from None
+        return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+    def beside(self, name: str) -> LocalFile | None:
+        """The file of that name in the same folder, if there is one."""
+        path = self.path.with_name(name)
+        return LocalFile(name, path) if path.is_file() else None
+
+
+def local_files(key: str, pattern: str, base: Path) -> list[LocalFile]:
+    """The files of a path or glob, sorted by name. `key` is the config's, for errors."""
+    path = base / pattern
+    if path.is_file():
+        return [LocalFile(pattern, path)]
+    if path.is_dir():
+        raise ConfigError(f"{key}: {path} is a directory; name its files, as in {pattern.rstrip('/')}/*.jsonl")
+    if not MAGIC.search(pattern):
+        raise ConfigError(f"{key}: there is no file {path}")
+    parts = Path(pattern).parts
+    fixed = next(index for index, part in enumerate(parts) if MAGIC.search(part))
+    folder = Path(*parts[:fixed])
+    hidden = parts[-1].startswith(".")
+    found = sorted(
+        match
+        for match in (base / folder).glob("/".join(parts[fixed:]))
+        if match.is_file() and (hidden or not match.name.startswith("."))
+    )
+    if not found:
+        raise ConfigError(f"{key}: no file matches {path}")
+    return [LocalFile(str(folder / match.relative_to(base / folder)), match) for match in found]

@@ -1,0 +1,145 @@
+"""The joined reference: rows by their key, loaded once and kept in memory, and which of them each system answered.
+
+One row of the inputs → an item with the template that each judge gives it, or why the row makes none.
+
+What staging does to every row, and what `jurybox try` does to one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from judges import Item, Judge
+from judges.injection import Injections
+from runner.config import Items, Join
+from runner.errors import ItemError
+
+from .field_mapping import BadRowError, FieldMap, Mapped, identifier, lookup
+from .files import Fault, Record
+from .sources import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A row of the reference. `place` numbers the distinct keys in the order of the file."""
+
+    place: int
+    columns: Record
+    where: str
+
+
+class Reference:
+    """Every row of the reference by the value of `join.on`."""
+
+    def __init__(self, join: Join, sources: Sequence[Source]) -> None:
+        self._on = join.on
+        self._find = lookup(join.on)
+        self._rows: dict[str, Match] = {}
+        for source in sources:
+            for line, row in source.rows():
+                where = f"{source.name}:{line}"
+                # The reference is no item: one bad row of it would spoil many, so on_bad does not apply.
+                if isinstance(row, Fault):
+                    raise ItemError(f"{where}: {row.text} (in the reference of items.join)")
+                try:
+                    self._add(row, where)
+                except BadRowError as error:
+                    raise ItemError(f"{where}: {error} (in the reference of items.join)") from None
+        if not self._rows:
+            raise ItemError(f"items.join.path: {', '.join(source.name for source in sources)}: holds no row")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def match(self, row: Record) -> Match:
+        """The reference row of an item's row; BadRowError where there is none."""
+        key = self._key(row)
+        match = self._rows.get(key)
+        if match is None:
+            raise BadRowError(f"unmatched join: the reference has no row with {self._on} {key!r}")
+        return match
+
+    def check_answered(self, answered: dict[str, bytearray]) -> None:
+        """`expect: all`: every reference question has an answer from every system."""
+        lines = []
+        for system, flags in answered.items():
+            missing = [key for key, match in self._rows.items() if not flags[match.place]]
+            if missing:
+                shown = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
+                lines.append(f"system {system!r} lacks {len(missing)} of {len(self._rows)} questions: {shown}")
+        if lines:
+            raise ItemError("items.join.expect: all is not met (rejected rows do not count)\n  " + "\n  ".join(lines))
+
+    def _add(self, row: Record, where: str) -> None:
+        key = self._key(row)
+        known = self._rows.setdefault(key, Match(len(self._rows), row, where))
+        if known.columns is not row and _text(known.columns) != _text(row):
+            raise BadRowError(f"{self._on} {key!r} stands at {known.where} with different content")
+
+    def _key(self, row: Record) -> str:
+        value: Any = self._find(row)
+        if not isinstance(value, str | int):
+            name = "null" if value is None else "missing" if not isinstance(value, float | list | dict) else "no text"
+            raise BadRowError(f"the column {self._on!r} that items.join.on names is {name}")
+        return identifier(value, f"{self._on} (items.join.on)")
+
+
+def _text(row: Record) -> str:
+    return json.dumps(row, sort_keys=True)
+
+
+pass  # MOVED-EMPTY
+
+
+class Taken(NamedTuple):
+    """A row that makes an item."""
+
+    mapped: Mapped
+    match: Match | None
+    """The reference row that it answers, if items are joined."""
+    templates: list[str | None]
+    """By judge, in their order; None where the judge leaves the item out."""
+
+
+class Intake:
+    """Rows of a config's items, joined, mapped and routed."""
+
+    def __init__(self, items: Items, judges: Sequence[Judge], reference: Reference | None) -> None:
+        self._items = items
+        self._judges = judges
+        self._reference = reference
+        self._injections = [Injections(judge) for judge in judges]
+        self.fields = FieldMap(items)
+
+    def take(self, row: Record | Fault, system: str | None) -> Taken:
+        """The item of a row; BadRowError where it makes none. `system` is what the file says."""
+        if isinstance(row, Fault):
+            raise BadRowError(row.text)
+        match = None if self._reference is None else self._reference.match(row)
+        mapped = self.fields.item(row, None if match is None else match.columns, system)
+        return Taken(mapped, match, [self._template(judge, mapped.item) for judge in self._judges])
+
+    def signs(self, item: Item, templates: Sequence[str | None]) -> list[str | None]:
+        """By judge, the signs that the item's text may be meant to steer it, with commas; None where it leaves it."""
+        return [
+            None if template is None else ",".join(injections.found(item, template))
+            for injections, template in zip(self._injections, templates, strict=True)
+        ]
+
+    def _template(self, judge: Judge, item: Item) -> str | None:
+        if self._items.empty_response == "error" and item.response_is_empty:
+            raise BadRowError("the response is empty (items.empty_response: error)")
+        template = judge.route(item)
+        if template is None:
+            if judge.on_unrouted == "error":
+                raise BadRowError(f"no route of judge {judge.name!r} matches (group {item.group!r})")
+            return None
+        if missing := judge.missing(item, template):
+            names = ", ".join(f"{name!r} (column {self.fields.column(name)!r})" for name in missing)
+            raise BadRowError(f"judge {judge.name!r}, template {template!r}: the row lacks {names}, absent or null")
+        if fault := judge.fault(item, template):
+            raise BadRowError(f"judge {judge.name!r}: {fault}")
+        return template

@@ -1,0 +1,327 @@
+"""Inputs → staged items: one pass over all rows, before anything is paid.
+
+Every row is mapped, joined, routed through every judge and checked; what is wrong stops the run or is listed. What is
+left stands in Parquet files under row numbers, each item once; the directory replaces the old one when it is whole.
+
+Rows that make no item: listed and left out, or collected for one error that names the first few.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from judges import Condition, Item, Judge
+from judges.injection import VERSION as SIGNS_VERSION
+from runner.config import Items, RunConfig
+from runner.errors import ConfigError, ItemError
+from runner.labels import check_labels
+
+from .deduplication import Findings, Identities, Place
+from .field_mapping import BadRowError, stored
+from .files import Fault
+from .item_builder import Intake, Reference
+from .sampling import Controls, Draw, Drawn, Sample, kinds_for
+from .sources import Source, input_signature, item_sources, reference_sources, signature_of
+from .staged_items import (
+    REJECTS,
+    Staged,
+    StagedWriter,
+    Summary,
+    load_staged,
+    new_directory,
+    open_private,
+    replace_rows,
+    save_summary,
+    switch,
+    sync,
+    written_columns,
+    written_ids,
+    written_rows,
+)
+
+SHOWN = 10
+_ID_CHARACTERS = 80
+
+
+class Rejects:
+    """Takes every bad row. Under `on_bad: stop` it raises at the tenth, or when the rows are through."""
+
+    def __init__(self, directory: Path, on_bad: Literal["stop", "skip"]) -> None:
+        self._stop = on_bad == "stop"
+        self._path = directory / REJECTS
+        self._file = open_private(self._path)
+        self._first: list[str] = []
+        self.count = 0
+
+    def add(self, file: str, line: int, item_id: str | None, problem: str) -> None:
+        """A bad row and where it stands."""
+        self.count += 1
+        if len(self._first) < SHOWN:
+            # An id may hold what no terminal prints, such as half a surrogate pair.
+            shown = "" if item_id is None else f" {item_id[:_ID_CHARACTERS]}:"
+            text = f"{file}:{line}:{shown} {problem}"
+            self._first.append(text.encode("utf-8", "backslashreplace").decode())
+        self._file.write(json.dumps({"file": file, "line": line, "id": item_id, "problem": problem}) + "\n")
+        if self._stop and self.count == SHOWN:
+            self.check(through=False)
+
+    def check(self, through: bool = True) -> None:
+        """Raise if rows were rejected and the config says to stop. `through`: all rows have been looked at."""
+        if self._stop and self.count:
+            head = f"{self.count} bad row{'s' * (self.count > 1)}" if through else f"the first {SHOWN} bad rows"
+            raise ItemError(
+                f"{head}; nothing was asked\n{self.listing()}\n"
+                "Mend them, or set items.on_bad: skip to leave them out (they are then listed and counted)"
+            )
+
+    def listing(self) -> str:
+        """The first bad rows, a line each."""
+        return "\n".join(f"  {line}" for line in self._first)
+
+    def close(self) -> None:
+        """End the list."""
+        self._file.close()
+        sync(self._path)
+
+
+pass  # MOVED-EMPTY
+
+__all__ = ["Staged", "input_signature", "load_staged", "stage"]
+
+_ROW_OVERHEAD = 200
+_IDENTITIES = "identities"
+
+
+def stage(
+    config: RunConfig,
+    judges: Sequence[Judge],
+    base: Path,
+    directory: Path,
+    sample: Sample | None = None,
+    limit: int | None = None,
+) -> Staged:
+    """Stage the items of a config, or a sample of them, into `directory`.
+
+    Control items are made of the first `limit` items that are left. A crash or an error leaves what stood there as it
+    was.
+    """
+    items = config.items
+    if items.empty_response == "wrong" and (graded := [judge.name for judge in judges if not judge.binary]):
+        raise ConfigError(f"items.empty_response: wrong is for binary judges only; {graded[0]!r} is not")
+    check_labels(items.labels, judges)
+    kinds = kinds_for(config, judges)
+    sources, references = item_sources(items, base), reference_sources(items, base)
+    # Taken before the files are read: a file that changes meanwhile is then seen as changed by the next run.
+    signature = signature_of(items, [*sources, *references])
+    reference = None if items.join is None else Reference(items.join, references)
+    fresh = new_directory(directory)
+    try:
+        whole = _Pass(items, judges, sources, reference, fresh, sample)
+        summary = whole.run(signature)
+        if kinds:
+            among = min(summary.rows, summary.rows if limit is None else limit)
+            summary = whole.with_controls(summary, Controls(config.controls, among, config.seed, judges, kinds), among)
+        save_summary(fresh, summary)
+        switch(fresh, directory)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+    return load_staged(directory)
+
+
+class _Counts:
+    """What is counted of items, per judge and per system; an item can be taken back."""
+
+    def __init__(self, judges: Sequence[Judge]) -> None:
+        self._cautions: list[list[tuple[Condition, str]]] = [judge.cautions for judge in judges]
+        self.judges: list[dict[str, Any]] = [
+            {"trials": 0, "unrouted": 0, "cautions": {}, "fingerprint": judge.fingerprint} for judge in judges
+        ]
+        self.empty: dict[str, int] = {}
+
+    def add(self, item: Item, templates: Sequence[str | None], times: int = 1) -> None:
+        """Count an item, or with `times=-1` take it back."""
+        for counts, template, cautions in zip(self.judges, templates, self._cautions, strict=True):
+            counts["unrouted" if template is None else "trials"] += times
+            for condition, text in cautions:
+                if template is not None and condition.matches(item):
+                    counts["cautions"][text] = counts["cautions"].get(text, 0) + times
+        if item.response_is_empty:
+            self.empty[item.system] = self.empty.get(item.system, 0) + times
+
+
+class _Pass:
+    """The one pass, and what it has to remember."""
+
+    def __init__(
+        self,
+        items: Items,
+        judges: Sequence[Judge],
+        sources: Sequence[Source],
+        reference: Reference | None,
+        directory: Path,
+        sample: Sample | None,
+    ) -> None:
+        self._items = items
+        self._judges = judges
+        self._sources = sources
+        self._directory = directory
+        self._intake = Intake(items, judges, reference)
+        self._sample = sample
+        self._counts = _Counts(judges)
+        self._rejects = Rejects(directory, items.on_bad)
+        self._identities = Identities(directory / _IDENTITIES, reference, items.systems or ())
+        self._ended: StagedWriter | None = None
+
+    def run(self, signature: dict[str, Any]) -> Summary:
+        """Stage all rows, then settle which of them stand twice."""
+        with closing(self._rejects), closing(self._writer(self._directory)) as writer:
+            for number, source in enumerate(self._sources):
+                with closing(source.rows()) as rows:
+                    for line, row in rows:
+                        self._row(row, source, Place(number, line), writer)
+            self._rejects.check()
+            found = self._identities.findings(writer.rows)
+            writer.close()
+            if found.conflicts and self._items.on_bad == "stop":
+                raise ItemError(self._conflicts(found))
+            if found.dropped:
+                writer = self._without_dropped(found)
+            drawn = None
+            if self._sample is not None and writer.rows:
+                writer, drawn = self._sampled(self._sample, writer.rows)
+        if writer.rows == 0:
+            rejected = f": all {self._rejects.count} rows were rejected\n{self._rejects.listing()}"
+            names = ", ".join(source.name for source in self._sources)
+            raise ItemError(f"{names}: no item is left" + (rejected if self._rejects.count else ""))
+        self._intake.fields.check_columns()
+        if self._items.join is not None and self._items.join.expect == "all":
+            self._identities.check_answered()
+        summary = Summary(
+            signature=signature,
+            rows=writer.rows,
+            duplicates=found.repeated,
+            rejects=self._rejects.count,
+            coverage=self._identities.coverage(),
+            several=self._identities.several(),
+            empty=self._counts.empty,
+            judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
+            files=writer.files,
+            sample=drawn,
+            signs=SIGNS_VERSION,
+        )
+        self._ended = writer
+        shutil.rmtree(self._directory / _IDENTITIES)
+        return summary
+
+    def with_controls(self, summary: Summary, controls: Controls, among: int) -> Summary:
+        """After `run`: add the control items of the first `among` rows behind all others."""
+        for row, values in written_rows(self._directory):
+            if row < among:
+                controls.add(row, _item(values), self._templates(values))
+        drawn = controls.rows()
+        # The rows are read while others are written: those go to files of their own.
+        with closing(self._writer(self._directory, after=self._ended)) as writer:
+            for row, values in written_rows(self._directory):
+                if row in drawn:
+                    for item, templates in controls.made(_item(values), self._templates(values)):
+                        self._write(writer, item, stored(item.fields), b"{}", templates)
+        return replace(summary, controls=writer.rows - summary.rows, files=writer.files)
+
+    def _writer(self, directory: Path, after: StagedWriter | None = None) -> StagedWriter:
+        return StagedWriter(directory, [judge.name for judge in self._judges], after)
+
+    def _write(
+        self, writer: StagedWriter, item: Item, fields: bytes, labels: bytes, templates: Sequence[str | None]
+    ) -> None:
+        signs = self._intake.signs(item, templates)
+        values = (item.id, item.question_id, item.system, item.group, fields, labels, *templates, *signs)
+        writer.add(values, len(fields) + _ROW_OVERHEAD)
+
+    def _templates(self, values: tuple[Any, ...]) -> tuple[str | None, ...]:
+        return values[6 : 6 + len(self._judges)]
+
+    def _row(self, row: dict[str, Any] | Fault, source: Source, place: Place, writer: StagedWriter) -> None:
+        try:
+            mapped, match, templates = self._intake.take(row, source.system)
+        except BadRowError as error:
+            known = self._intake.fields.known_id(row.record if isinstance(row, Fault) else row)
+            self._rejects.add(source.name, place.line, known, str(error))
+            return
+        item = mapped.item
+        self._identities.add(item, mapped.content, match, place, writer.rows)
+        self._counts.add(item, templates)
+        self._write(writer, item, mapped.fields, mapped.labels, templates)
+
+    def _conflicts(self, found: Findings) -> str:
+        """Each contradiction once, told at the later place."""
+        later = sorted(row for row, (place, other) in found.conflicts.items() if place > other)
+        ids = written_ids(self._directory, later[:SHOWN])
+        lines = []
+        for row, item_id in zip(later, ids, strict=False):
+            place, other = found.conflicts[row]
+            lines.append(f"  {self._where(place)}: {item_id}: {self._same_as(other)}")
+        return (
+            f"{len(later)} row{'s' * (len(later) > 1)} with an id that stands elsewhere with different content\n"
+            + "\n".join(lines)
+            + f"\n{self._way_out()}, or set items.on_bad: skip to leave all of them out"
+        )
+
+    def _way_out(self) -> str:
+        if self._intake.fields.digests:
+            return (
+                "The rows have no id, so they are known by the fields that the config names; "
+                "name the column that tells them apart under items.fields"
+            )
+        return "Mend the file, or map items.fields.id (or system) to what tells them apart"
+
+    def _same_as(self, other: Place) -> str:
+        return f"the same system and id stand at {self._where(other)} with different content"
+
+    def _where(self, place: Place) -> str:
+        return f"{self._sources[place.source].name}:{place.line}"
+
+    def _without_dropped(self, found: Findings) -> StagedWriter:
+        """Write the rows anew without those that stand twice. Of a contradiction none is kept: choosing is guessing."""
+        kept = self._directory / "kept"
+        kept.mkdir(mode=0o700)
+        with closing(self._writer(kept)) as writer:
+            for row, values in written_rows(self._directory):
+                if not found.dropped[row]:
+                    writer.add(values, len(values[4]) + _ROW_OVERHEAD)
+                    continue
+                item = _item(values)
+                self._counts.add(item, self._templates(values), times=-1)
+                if row in found.conflicts:
+                    place, other = found.conflicts[row]
+                    name = self._sources[place.source].name
+                    self._rejects.add(name, place.line, item.id, self._same_as(other))
+        replace_rows(self._directory, kept)
+        return writer
+
+    def _sampled(self, sample: Sample, rows: int) -> tuple[StagedWriter, Drawn]:
+        """Write the rows anew with those of the sample alone."""
+        sizes = Counter(group for group, _ in written_columns(self._directory, ["group", "question_id"]))
+        draw = Draw(sample, sizes, written_columns(self._directory, ["group", "question_id"]))
+        kept = self._directory / "kept"
+        kept.mkdir(mode=0o700)
+        with closing(self._writer(kept)) as writer:
+            for _, values in written_rows(self._directory):
+                if (values[3], values[1]) in draw:
+                    writer.add(values, len(values[4]) + _ROW_OVERHEAD)
+                else:
+                    self._counts.add(_item(values), self._templates(values), times=-1)
+        replace_rows(self._directory, kept)
+        return writer, Drawn(writer.rows, rows, sample.items, sample.seed)
+
+
+def _item(values: tuple[Any, ...]) -> Item:
+    item_id, question_id, system, group, fields, labels = values[:6]
+    return Item(item_id, question_id, system, group, json.loads(fields), json.loads(labels))

@@ -1,0 +1,357 @@
+"""What staging leaves: the staged items read in slices by row number, and the summary that says what they are.
+
+Hides the layout of the directory, and how one is switched for another so that a crash leaves one of them whole.
+
+The Parquet files of staged items: rows appended in their order, and read back by row number.
+
+Hides the files and their row groups. Files are bounded in rows, row groups in rows and bytes, so that neither writing
+nor reading a slice holds more than a few row groups in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import pyarrow
+import pyarrow.parquet
+
+from runner.errors import ItemError
+
+from .sampling import Drawn
+
+if TYPE_CHECKING:
+    import polars
+
+GROUP_ROWS = 2_000
+GROUP_BYTES = 16 * 1024 * 1024
+FILE_ROWS = 1_000_000
+_CACHED_GROUPS = 4
+
+
+class StagedWriter:
+    """Appends rows to the Parquet files of a directory. Columns: those of design.md, in the order of `columns`."""
+
+    def __init__(self, directory: Path, judges: Sequence[str], after: StagedWriter | None = None) -> None:
+        """`after`: a closed writer of the same directory, whose rows these follow."""
+        texts = ("id", "question_id", "system", "group")
+        templates = [f"template:{name}" for name in judges]
+        signs = [f"suspect:{name}" for name in judges]
+        self._schema = pyarrow.schema(
+            [
+                ("row", pyarrow.int64()),
+                *((name, pyarrow.string()) for name in texts),
+                ("fields", pyarrow.binary()),
+                ("labels", pyarrow.binary()),
+                *((name, pyarrow.string()) for name in (*templates, *signs)),
+            ]
+        )
+        self._directory = directory
+        self._repetitive = ["system", "group", "labels", *templates, *signs]
+        self._pending: list[tuple[Any, ...]] = []
+        self._bytes = 0
+        self._writer: Any = None
+        self.rows: int = after.rows if after else 0
+        self.files: list[int] = list(after.files) if after else []
+
+    def add(self, values: tuple[Any, ...], size: int) -> None:
+        """A row: id, question_id, system, group, fields, labels, a template and the signs per judge.
+
+        `size` is about its bytes.
+        """
+        self._pending.append((self.rows, *values))
+        self.rows += 1
+        self._bytes += size
+        if len(self._pending) >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is left, and make all files durable."""
+        self._flush()
+        self._end_file()
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        if self._writer is None:
+            self._writer = pyarrow.parquet.ParquetWriter(
+                self._path(),
+                self._schema,
+                compression="zstd",
+                use_dictionary=self._repetitive,
+                write_statistics=["row"],
+            )
+            self.files.append(0)
+        columns = [
+            pyarrow.array(values, type=column.type)
+            for values, column in zip(zip(*self._pending, strict=True), self._schema, strict=True)
+        ]
+        self._writer.write_batch(pyarrow.record_batch(columns, schema=self._schema))
+        self.files[-1] += len(self._pending)
+        self._pending.clear()
+        self._bytes = 0
+        if self.files[-1] >= FILE_ROWS:
+            self._end_file()
+
+    def _end_file(self) -> None:
+        if self._writer is not None:
+            path = self._path(-1)
+            self._writer.close()
+            self._writer = None
+            path.chmod(0o600)
+            sync(path)
+
+    def _path(self, shift: int = 0) -> Path:
+        return self._directory / _file_name(len(self.files) + shift)
+
+
+class RowGroups:
+    """Row numbers → files and row groups."""
+
+    def __init__(self, directory: Path, rows: Sequence[int]) -> None:
+        self._directory = directory
+        self._starts = [sum(rows[:number]) for number in range(len(rows))]
+        self._open: tuple[int, Any, list[int]] | None = None
+        self._groups: OrderedDict[tuple[int, int, tuple[str, ...] | None], pyarrow.Table] = OrderedDict()
+
+    def slices(self, first: int, rows: int, columns: list[str] | None) -> list[pyarrow.Table]:
+        """Tables that hold these rows, in order; one empty table where there are none."""
+        number = max(0, bisect_right(self._starts, first) - 1)
+        if rows == 0:
+            return [self._group(0, 0, columns).slice(0, 0)]
+        found = []
+        while rows > 0:
+            _, starts = self._file(number)
+            at = first - self._starts[number]
+            group = bisect_right(starts, at) - 1
+            if group == len(starts) - 1:  # the last start is the file's end
+                number += 1
+                continue
+            part = self._group(number, group, columns).slice(at - starts[group], rows)
+            found.append(part)
+            first += part.num_rows
+            rows -= part.num_rows
+        return found
+
+    def _file(self, number: int) -> tuple[Any, list[int]]:
+        if self._open is None or self._open[0] != number:
+            file = pyarrow.parquet.ParquetFile(self._directory / _file_name(number))
+            starts = [0]
+            for group in range(file.metadata.num_row_groups):
+                starts.append(starts[-1] + file.metadata.row_group(group).num_rows)
+            if self._open is not None:
+                self._open[1].close()
+            self._open = number, file, starts
+        return self._open[1], self._open[2]
+
+    def _group(self, number: int, group: int, columns: list[str] | None) -> pyarrow.Table:
+        key = number, group, None if columns is None else tuple(columns)
+        table = self._groups.get(key)
+        if table is None:
+            table = self._file(number)[0].read_row_group(group, columns=columns, use_threads=False)
+            if columns is not None:
+                table = table.select(columns)
+            self._groups[key] = table
+            if len(self._groups) > _CACHED_GROUPS:
+                self._groups.popitem(last=False)
+        self._groups.move_to_end(key)
+        return table
+
+
+def written_rows(directory: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Every row of a directory as it was added, with its number."""
+    for path in _paths(directory):
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=GROUP_ROWS, use_threads=False):
+                for row, *values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    yield row, tuple(values)
+
+
+def written_columns(directory: Path, columns: list[str]) -> Iterator[tuple[Any, ...]]:
+    """A few columns of every row of a directory, in the order of `columns`."""
+    for path in _paths(directory):
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=GROUP_ROWS, columns=columns, use_threads=False):
+                yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+
+
+def written_ids(directory: Path, rows: Sequence[int]) -> list[str]:
+    """The ids of a few rows."""
+    lengths = [pyarrow.parquet.read_metadata(path).num_rows for path in _paths(directory)]
+    groups = RowGroups(directory, lengths)
+    return [str(groups.slices(row, 1, ["id"])[0].column("id")[0]) for row in rows]
+
+
+def replace_rows(directory: Path, kept: Path) -> None:
+    """Put the files of `kept`, a folder of `directory`, in the place of the directory's own."""
+    for path in _paths(directory):
+        path.unlink()
+    for path in _paths(kept):
+        path.rename(directory / path.name)
+    kept.rmdir()
+
+
+def open_private(path: Path) -> TextIO:
+    """A new text file that only its owner reads."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8")
+
+
+def sync(path: Path) -> None:
+    """Make a file's content, or a directory's names, durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _paths(directory: Path) -> list[Path]:
+    return sorted(directory.glob("part-*.parquet"))
+
+
+def _file_name(number: int) -> str:
+    return f"part-{number:05d}.parquet"
+
+
+pass  # MOVED-EMPTY
+
+
+REJECTS = "rejects.jsonl"
+_STAGE = "stage.json"
+LAYOUT = 2
+"""Version 2 has the signs of each item and control items; 1 is still read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What stage.json holds: what was staged from what, and what was left out."""
+
+    signature: dict[str, Any]
+    """What `input_signature` gave when the inputs were read."""
+    rows: int
+    duplicates: int
+    """Rows left out since another row of the same (system, id) says the same."""
+    rejects: int
+    """Bad rows left out under `on_bad: skip`, each listed in rejects.jsonl."""
+    coverage: dict[str, tuple[int, int]]
+    """System → (distinct questions with a staged row, questions)."""
+    empty: dict[str, int]
+    """System → staged rows whose response is empty or null."""
+    judges: dict[str, dict[str, Any]]
+    """Judge → `trials`, `unrouted`, `cautions` (text → items), `fingerprint`."""
+    files: list[int] = field(default_factory=list)
+    """Rows of each Parquet file."""
+    sample: Drawn | None = None
+    """The rows are a sample of those that there were."""
+    controls: int = 0
+    """Control items, in the rows after those of the items."""
+    several: dict[str, int] = field(default_factory=dict)
+    """System → questions to which it has several answers, where there are any."""
+    signs: str | None = None
+    """Version of the list of signs by which judged text is suspected of steering a judge; None: none was used."""
+
+
+class Staged:
+    """Staged items, read in slices by row number."""
+
+    def __init__(self, directory: Path, summary: Summary) -> None:
+        self.directory = directory
+        self.summary = summary
+        self.signature = summary.signature
+        self.rows = summary.rows
+        """Items; the rows of control items follow theirs."""
+        self.controls = summary.controls
+        self.signs = summary.signs
+        self.duplicates = summary.duplicates
+        self.rejects = summary.rejects
+        self.coverage = summary.coverage
+        self.several = summary.several
+        self.empty = summary.empty
+        self.judges = summary.judges
+        self.sample = summary.sample
+        self._end = summary.rows + summary.controls
+        self._files = RowGroups(directory, summary.files)
+
+    def frame(self, first_row: int, rows: int, columns: list[str] | None = None) -> polars.DataFrame:
+        """The rows from `first_row` on, as many as there are up to `rows`, all columns unless some are named.
+
+        Slices that follow one another are cheap: the last few row groups stay decoded.
+        """
+        import polars
+
+        parts = self._files.slices(first_row, max(0, min(rows, self._end - first_row)), columns)
+        frames = [polars.DataFrame(polars.from_arrow(part)) for part in parts]
+        return polars.concat(frames, rechunk=False)
+
+    def is_control(self, row: int) -> bool:
+        """Whether a row is a control item's."""
+        return row >= self.rows
+
+    def trial_counts(self, judge: str, first_row: int, rows: int) -> int:
+        """How many of those rows the judge routes."""
+        column = f"template:{judge}"
+        parts = self._files.slices(first_row, max(0, min(rows, self._end - first_row)), [column])
+        return sum(part.num_rows - part.column(column).null_count for part in parts)
+
+
+def save_summary(directory: Path, summary: Summary) -> None:
+    """Write stage.json, the last file of a staged directory."""
+    path = directory / _STAGE
+    with open_private(path) as file:
+        json.dump({"version": LAYOUT, **asdict(summary)}, file, ensure_ascii=False, indent=1)
+    sync(path)
+
+
+def load_staged(directory: Path) -> Staged:
+    """The staged items of a directory that `stage` wrote."""
+    restore(directory)
+    try:
+        data: Mapping[str, Any] = json.loads((directory / _STAGE).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ItemError(f"{directory}: holds no staged items ({error})") from None
+    if data.get("version") not in (1, LAYOUT):
+        raise ItemError(f"{directory}: was staged by another version of jurybox")
+    known = {name: value for name, value in data.items() if name != "version"}
+    known["coverage"] = {system: (answered, total) for system, (answered, total) in data["coverage"].items()}
+    known["sample"] = None if data.get("sample") is None else Drawn(**data["sample"])
+    return Staged(directory, Summary(**known))
+
+
+def new_directory(directory: Path) -> Path:
+    """An empty directory beside `directory`, to be switched for it once it is whole."""
+    restore(directory)
+    fresh = directory.with_name(f"{directory.name}.new")
+    for left in (fresh, _old(directory)):
+        if left.exists():
+            shutil.rmtree(left)
+    fresh.mkdir(mode=0o700, parents=True)
+    return fresh
+
+
+def switch(fresh: Path, directory: Path) -> None:
+    """Put `fresh` in the place of `directory`. Between the two renames the old one is found again by `restore`."""
+    sync(fresh)
+    old = _old(directory)
+    if directory.exists():
+        directory.rename(old)
+    fresh.rename(directory)
+    sync(directory.parent)
+    if old.exists():
+        shutil.rmtree(old)
+
+
+def restore(directory: Path) -> None:
+    """Undo a switch that a crash cut in half."""
+    if not directory.exists() and _old(directory).exists():
+        _old(directory).rename(directory)
+
+
+def _old(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}.old")

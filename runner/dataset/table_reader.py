@@ -1,0 +1,134 @@
+"""Rows of tables: CSV, where all values are strings, and Parquet, whose values become what JSON can hold."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+
+from .files import (
+    BOM,
+    CHUNK,
+    DAMAGE,
+    MAX_ROW_BYTES,
+    REST_LOST,
+    Fault,
+    Record,
+    Row,
+    UnfitError,
+    damaged,
+    not_utf8,
+    scalar,
+)
+
+
+def csv_rows(file: io.BufferedReader[Any]) -> Iterator[Row]:
+    """CSV with a header line; all values are strings."""
+    csv.field_size_limit(MAX_ROW_BYTES)
+    lines = _TextLines(file)
+    reader = csv.reader(lines, strict=True)
+    header: list[str] | None = None
+    while True:
+        start = lines.count + 1
+        fault = None
+        cells: list[str] = []
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            fault = Fault(f"not CSV: {error}")
+        except DAMAGE as error:
+            yield start, damaged(error)
+            return
+        if lines.bad is not None:
+            fault, lines.bad = not_utf8(lines.bad), None
+        if header is None:
+            if fault is None and (len(set(cells)) != len(cells) or not cells):
+                fault = Fault("the header line is empty or names a column twice")
+            if fault is not None:
+                yield start, Fault(f"{fault.text}; {REST_LOST}")
+                return
+            header = cells
+        elif fault is not None:
+            yield start, fault
+        elif cells:
+            row = dict(zip(header, cells, strict=False))
+            same = len(cells) == len(header)
+            yield start, row if same else Fault(f"{len(cells)} columns where the header has {len(header)}", row)
+
+
+class _TextLines:
+    """Lines as text for the csv module. Bad bytes are noted, and decoded so that the row's shape is kept."""
+
+    def __init__(self, file: io.BufferedReader[Any]) -> None:
+        self._file = file
+        self._offset = 0
+        self.count = 0
+        self.bad: int | None = None
+
+    def __iter__(self) -> _TextLines:
+        return self
+
+    def __next__(self) -> str:
+        raw = self._file.readline(MAX_ROW_BYTES + 1)
+        if not raw:
+            raise StopIteration
+        if len(raw) > MAX_ROW_BYTES:
+            raise EOFError(f"a line is longer than {MAX_ROW_BYTES:,} bytes")
+        self.count += 1
+        start, self._offset = self._offset, self._offset + len(raw)
+        if self.count == 1 and raw.startswith(BOM):
+            raw, start = raw[3:], start + 3
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            self.bad = start + error.start if self.bad is None else self.bad
+            return raw.decode("utf-8", "surrogateescape")
+
+
+def parquet_rows(file: Path | io.BufferedReader[Any]) -> Iterator[Row]:
+    """Rows of a Parquet file; dates and times become ISO text, exact decimals their digits."""
+    number = 0
+    try:
+        with pyarrow.parquet.ParquetFile(file, buffer_size=CHUNK, pre_buffer=False) as table:
+            names = table.schema_arrow.names
+            if len(set(names)) != len(names):
+                yield 1, Fault(f"the file names a column twice; {REST_LOST}")
+                return
+            for batch in table.iter_batches(batch_size=512):
+                for row in arrow_rows(batch):
+                    number += 1
+                    yield number, row
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        yield number + 1, Fault(f"damaged Parquet file: {' '.join(str(error).split())}; {REST_LOST}")
+
+
+def arrow_rows(batch: Any) -> Iterator[Record | Fault]:
+    """The rows of a record batch or table of Arrow, with values that JSON can hold."""
+    for record in batch.to_pylist():
+        try:
+            row: Record | Fault = {name: _plain(value) for name, value in record.items()}
+        except UnfitError as error:
+            row = Fault(str(error), record)
+        yield row
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise UnfitError(f"{value} is not a value of JSON")
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    return scalar(value)

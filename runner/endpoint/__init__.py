@@ -1,0 +1,1 @@
+"""One provider account: HTTP, errors, limits, leases, circuit breaker, retry policy."""

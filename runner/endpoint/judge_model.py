@@ -1,0 +1,196 @@
+"""How structured output is enforced for each judge and model of a run: what is known by now, and what must be asked.
+
+Pure. What the first probe finds holds for the run: it is kept in the ledger, so that every worker and every later
+session asks in the same way. A config that sets another `structured` has it found anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from judges import Constraint, Judge, Sampling, constraint_of
+from runner.config import Model, RunConfig
+from runner.errors import ConfigError
+
+from . import structured_output
+
+pass  # MOVED-EMPTY
+
+PairName = tuple[str, str]
+
+
+class Modes(Mapping[PairName, str]):
+    """(judge, model) → effective mode, of the pairs of which it is known."""
+
+    def __init__(self, pairs: Mapping[PairName, Pair], kept: Callable[[str], str | None] = lambda key: None) -> None:
+        """`kept`: what was kept under a key in earlier sessions."""
+        self._pairs = pairs
+        self._known: dict[PairName, str] = {}
+        for name, pair in pairs.items():
+            if not structured_output.ways(pair.structured, pair.constraint):
+                self._known[name] = structured_output.OFF
+            elif (text := kept(_key(name))) is not None:
+                found = json.loads(text)
+                if found["setting"] == pair.structured:
+                    self._known[name] = found["mode"]
+
+    def found(self, name: PairName, mode: str) -> tuple[str, str]:
+        """Take in what a probe has shown; the key and the text to keep it under."""
+        self._known[name] = mode
+        return _key(name), json.dumps({"setting": self._pairs[name].structured, "mode": mode})
+
+    def document(self) -> dict[str, str]:
+        """As the manifest says it."""
+        return {f"{judge} × {model}": mode for (judge, model), mode in sorted(self._known.items())}
+
+    def __getitem__(self, name: PairName) -> str:
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[PairName]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _key(name: PairName) -> str:
+    return f"structured {json.dumps(name)}"
+
+
+Messages = Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One judge asked of one model, with everything that the two and the config settle between them."""
+
+    judge: Judge
+    model: Model
+    sampling: Sampling
+    """The judge's, then the model's, then the config's `judges:` entry; later wins."""
+    structured: str
+    """How its form is to be enforced: `auto`, one of `structured_output.ways`, or `off`."""
+    batch: int | None = None
+    """Items in a request; None: the judge takes one at a time."""
+    mode: str = "off"
+    """How it is enforced in this run, as its first probe has shown: what the column `structured` of results holds."""
+    _of_all: dict[int, bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """Repeat → what stands in the keys of all its trials."""
+
+    @property
+    def json_hint(self) -> bool:
+        """Whether the judge's hint that asks for JSON is appended: it wants an object, and no schema is enforced."""
+        wanted = self.judge.structured != "off" and self.judge.json_hint is not None
+        return wanted and not structured_output.is_enforced(self.mode)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """What no request of this pair may be sent without."""
+        return structured_output.FIELDS if self.judge.structured == "require" else ()
+
+    @property
+    def constraint(self) -> Constraint:
+        """The form of the judge's reply about one item."""
+        return constraint_of(self.judge.reads)
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """What is sent besides the messages and changes the answer: the sampling, with the extra body over it."""
+        return {**self.sampling.body(), **self.model.extra.body}
+
+    def key(self, system: str, item_id: str, messages: Messages, repeat: int) -> bytes:
+        """The trial's key: 128-bit blake2b over length-prefixed parts (design: exactly what changes an answer).
+
+        `messages` are the trial's own, without a json_hint; of a batched judge those of a batch of one: the size of
+        the batches is a part of the key, neighbours and places in the batch are not.
+        """
+        of_all = self._of_all.get(repeat)
+        if of_all is None:
+            of_all = self._of_all[repeat] = self._parts_of_all(repeat)
+        text = json.dumps([dict(message) for message in messages], sort_keys=True, ensure_ascii=False)
+        own = b"".join(map(_prefixed, (system, item_id, self.judge.name, text)))
+        return hashlib.blake2b(own + of_all, digest_size=16).digest()
+
+    def _parts_of_all(self, repeat: int) -> bytes:
+        parts = (
+            self.judge.reading_spec,
+            self.model.model,
+            self.model.revision or "",
+            json.dumps(self.settings, sort_keys=True),
+            str(repeat),
+            *([] if self.batch is None else [str(self.batch)]),
+        )
+        return b"".join(map(_prefixed, parts))
+
+    def body(self, messages: Messages, count: int = 1, sampling: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """The request body for an OpenAI-compatible chat completion about `count` items.
+
+        `sampling` is laid over the pair's own.
+        """
+        way = structured_output.way_of(self.mode)
+        return {
+            "model": self.model.model,
+            "messages": list(messages),
+            **self.sampling.body(),
+            **(sampling or {}),
+            **(structured_output.demand(way, constraint_of(self.judge.reads, count), self.judge.name) if way else {}),
+        }
+
+    def canary(self, way: str) -> dict[str, Any]:
+        """The request body that shows what this endpoint makes of one way to ask for the judge's form."""
+        tokens = max(self.sampling.max_tokens or 0, structured_output.CANARY_TOKENS)
+        return {
+            **replace(self, mode="off").body(structured_output.canary(way), sampling={"max_tokens": tokens}),
+            **structured_output.demand(way, self.constraint, self.judge.name),
+        }
+
+
+def _prefixed(part: str) -> bytes:
+    """A part of a key with its length before it."""
+    data = part.encode()
+    return len(data).to_bytes(8, "big") + data
+
+
+def pairs(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], Pair]:
+    """Every (judge name, model name) of the run. `judges` are those of `config.judges`, in its order."""
+    made: dict[tuple[str, str], Pair] = {}
+    meanings: dict[tuple[str, str, str, str], str] = {}
+    for use, judge in zip(config.judges, judges, strict=True):
+        for model in config.models:
+            if (judge.name, model.name) in made:
+                raise ConfigError(f"judges: two entries are named {judge.name!r}; names must differ")
+            sampling = use.sampling.over(model.sampling.over(judge.sampling))
+            how = structured_output.setting(judge.structured, model.structured, constraint_of(judge.reads))
+            if judge.structured == "require" and how == structured_output.OFF:
+                raise ConfigError(
+                    f"models: judge {judge.name!r} requires structured output; {model.name!r} says "
+                    f"{model.structured}" + ("" if model.structured == "off" else ", which is for objects")
+                )
+            if use.batch is not None and judge.batch is None:
+                raise ConfigError(f"judges: {judge.name!r} takes one item at a time; batch is for judges with blocks")
+            batch = None if judge.batch is None else use.batch or judge.batch
+            pair = Pair(judge, model, sampling, how, batch)
+            settings = json.dumps(pair.settings, sort_keys=True)
+            meaning = (judge.name, model.model, model.revision or "", settings)
+            if (other := meanings.setdefault(meaning, model.name)) != model.name:
+                raise ConfigError(
+                    f"models: {other!r} and {model.name!r} mean the same for judge {judge.name!r}: "
+                    f"both ask {model.model!r} with equal sampling; their trials would have equal keys"
+                )
+            made[judge.name, model.name] = pair
+    return made
+
+
+def estimate_tokens(text_bytes: int) -> int:
+    """Tokens of a prompt by the rule of thumb of four bytes each; replies bring the true count."""
+    return math.ceil(text_bytes / 4)
+
+
+def prompt_bytes(messages: Messages) -> int:
+    """Bytes of UTF-8 that a request's messages hold."""
+    return sum(len(message["content"].encode()) for message in messages)

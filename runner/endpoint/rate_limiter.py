@@ -1,0 +1,259 @@
+"""A worker's share of one account's limits, behind one `async with limiter.slot(tokens, usd)`.
+
+Hides the order in which a request gets its place: one at a time, in the order they came, the first waiting for the end
+of a pause, a free place in flight and enough money, then for the rates. aiolimiter's own queue would serve small
+requests before large ones for ever, lets a rate be set only once, and refuses amounts above its burst; all three end
+here. Probes, which show whether an endpoint is there, go before everybody and have a queue of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from aiolimiter import AsyncLimiter
+
+from runner.messages import Lease
+
+BURST_S = 0.25
+"""A rate may be exceeded by what it allows in this time, or by one request."""
+DUST_USD = 1e-9
+"""Sums of money are compared with this tolerance: floats add up in different orders here and in the budget."""
+PROBES = 12
+"""Halvings with which the room left in a bucket is found: to 0.02 % of a burst."""
+
+
+class Stopped(Exception):
+    """No request may start any more."""
+
+
+class Slot:
+    """A place in flight, held while its request runs."""
+
+    __slots__ = ("cost_usd", "usd")
+
+    def __init__(self, usd: float) -> None:
+        self.usd = usd
+        """Reserved."""
+        self.cost_usd = 0.0
+
+    def settle(self, cost_usd: float) -> None:
+        """What the request really cost: takes the reservation's place on exit. Never settled: it cost nothing."""
+        self.cost_usd = cost_usd
+
+
+class Limiter:
+    """One account's limits in one worker. Lets nothing pass before its first lease. Belongs to one event loop.
+
+    With `first`, no more than that many slots are given before `open_up`, as after `hold`.
+    """
+
+    def __init__(self, account: str, first: int | None = None) -> None:
+        self.account = account
+        self.in_flight = 0
+        """Slots held."""
+        self.queued = 0
+        """Callers waiting for one."""
+        self.spent_usd = 0.0
+        """Settled so far."""
+        self._reserved_usd = 0.0
+        self._lease = Lease(account, 0, usd=None)
+        self._requests = _Rate()
+        self._tokens = _Rate()
+        self._paused_until = 0.0
+        self._stopped = False
+        # Waiters queue here, so that everything below has at most one caller waiting.
+        self._first = first
+        self._turn = asyncio.Lock()
+        self._probes = asyncio.Lock()
+        self._paying = asyncio.Lock()
+        self._head_usd: float | None = None
+        self._changes: set[asyncio.Future[None]] = set()
+
+    @property
+    def stopped(self) -> bool:
+        """No request may start any more."""
+        return self._stopped
+
+    @property
+    def places(self) -> int:
+        """How many may be in flight by the last lease."""
+        return self._lease.in_flight
+
+    @property
+    def is_held(self) -> bool:
+        """Nothing but probes is to go out just now."""
+        return self._first == 0
+
+    @property
+    def wants_usd(self) -> float:
+        """What the request at the head of the queue needs above the lease; 0 where it does not wait for money."""
+        return 0.0 if self._head_usd is None else self._short_usd(self._head_usd)
+
+    def open_up(self) -> None:
+        """The endpoint is there: from now on the lease alone counts."""
+        if self._first is not None:
+            self._first = None
+            self._wake()
+
+    def hold(self, first: int) -> None:
+        """Give no more than so many slots, probes aside, before `open_up`."""
+        self._first = first
+        # Whoever pays just now is to look again.
+        self._requests.interrupt()
+        self._tokens.interrupt()
+        self._wake()
+
+    def apply(self, lease: Lease) -> None:
+        """Take a new share. A smaller one holds for what starts from now on; what is in flight ends undisturbed."""
+        self._lease = lease
+        self._requests.set(lease.requests_per_s)
+        self._tokens.set(lease.tokens_per_s)
+        self._wake()
+
+    def pause(self, seconds: float) -> None:
+        """Start nothing for so long. A pause never ends an earlier, longer one."""
+        self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + seconds)
+
+    def stop(self) -> None:
+        """Let every waiting caller, and every later one, raise Stopped. What is in flight ends undisturbed."""
+        self._stopped = True
+        self._requests.interrupt()
+        self._tokens.interrupt()
+        self._wake()
+
+    @asynccontextmanager
+    async def slot(self, tokens: float = 0.0, usd: float = 0.0, *, probe: bool = False) -> AsyncIterator[Slot]:
+        """Wait for a place, reserve `usd`, and hold both until the block ends. Raises Stopped.
+
+        A probe goes before all others, and is not held: but for that the limits are the same.
+        """
+        self.queued += 1
+        try:
+            async with self._probes if probe else self._turn:
+                await self._await_place(tokens, usd, probe)
+                self.in_flight += 1
+                self._reserved_usd += usd
+        finally:
+            self.queued -= 1
+        slot = Slot(usd)
+        try:
+            yield slot
+        finally:
+            self.in_flight -= 1
+            # With nothing in flight the sum is exactly 0, whatever the floats have gathered.
+            self._reserved_usd = self._reserved_usd - usd if self.in_flight else 0.0
+            self.spent_usd += slot.cost_usd
+            self._wake()
+
+    async def _await_place(self, tokens: float, usd: float, probe: bool) -> None:
+        """Return when a request may start now. A caller cancelled in here has taken no place and no money."""
+        loop = asyncio.get_running_loop()
+        paid_request, due_tokens = False, tokens
+        try:
+            if not probe:
+                self._head_usd = usd
+            while True:
+                if self._stopped:
+                    raise Stopped(self.account)
+                paused = self._paused_until > loop.time()
+                places = self._lease.in_flight
+                if self._first is not None and not probe:
+                    places = min(self._first, places)
+                if paused or self.in_flight >= places or self._short_usd(usd) > 0:
+                    await self._changed(self._paused_until if paused else None)
+                elif due_tokens > 0:
+                    async with self._paying:
+                        due_tokens -= await self._tokens.take(due_tokens)
+                elif not paid_request:
+                    async with self._paying:
+                        paid_request = await self._requests.take(1.0) > 0
+                else:
+                    return
+        finally:
+            if not probe:
+                self._head_usd = None
+
+    def _short_usd(self, usd: float) -> float:
+        if self._lease.usd is None:
+            return 0.0
+        short = self.spent_usd + self._reserved_usd + usd - self._lease.usd
+        return short if short > DUST_USD else 0.0
+
+    async def _changed(self, until: float | None) -> None:
+        """Wait until something was given back, applied or stopped, or until a time."""
+        change = asyncio.get_running_loop().create_future()
+        self._changes.add(change)
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    await change
+        finally:
+            self._changes.discard(change)
+
+    def _wake(self) -> None:
+        for change in self._changes:
+            if not change.done():
+                change.set_result(None)
+
+
+class _Rate:
+    """A rate that can be changed, for one caller at a time, which pays any amount in pieces of at most one burst."""
+
+    def __init__(self) -> None:
+        self._per_s: float | None = None
+        self._bucket: AsyncLimiter | None = None
+        self._set_before = False
+        self._waiting: asyncio.Timeout | None = None
+
+    def set(self, per_s: float | None) -> None:
+        """Change the rate (None: not limited; 0: nothing passes). A change never grants a fresh burst."""
+        if self._set_before and per_s == self._per_s:
+            return
+        room = self._room() if self._set_before else float("inf")
+        self._per_s, self._bucket, self._set_before = per_s, None, True
+        if per_s:
+            burst = max(1.0, per_s * BURST_S)
+            self._bucket = AsyncLimiter(burst, burst / per_s)
+            _fill(self._bucket, max(0.0, burst - room))
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        """Let the waiting caller look again at what holds now."""
+        if self._waiting is not None and not self._waiting.expired():
+            self._waiting.reschedule(asyncio.get_running_loop().time())
+
+    async def take(self, amount: float) -> float:
+        """Pay up to one burst of `amount`, waiting as long as the rate asks; how much was paid (0: interrupted)."""
+        if self._per_s is None:
+            return amount
+        bucket = self._bucket
+        piece = 0.0 if bucket is None else min(amount, bucket.max_rate)
+        try:
+            async with asyncio.timeout(None) as self._waiting:
+                if bucket is None:
+                    await asyncio.get_running_loop().create_future()
+                else:
+                    await bucket.acquire(piece)
+            return piece
+        except TimeoutError:
+            return 0.0
+        finally:
+            self._waiting = None
+
+    def _room(self) -> float:
+        """What could pass at once. aiolimiter tells only whether an amount would, so the answer is searched for."""
+        if self._bucket is None:
+            return 0.0
+        low, high = 0.0, self._bucket.max_rate
+        for _ in range(PROBES):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self._bucket.has_capacity(middle) else (low, middle)
+        return low
+
+
+def _fill(bucket: AsyncLimiter, amount: float) -> None:
+    # An empty bucket has room for anything up to its burst: the coroutine ends without waiting, at its first step.
+    with suppress(StopIteration):
+        bucket.acquire(amount).send(None)

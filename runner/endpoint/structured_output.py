@@ -1,0 +1,116 @@
+"""How structured output is asked of an endpoint, and what a harmless question shows of how far it is kept to.
+
+Pure. Three ways are known: `response_format` with a JSON Schema, vLLM's `structured_outputs`, and `response_format`
+with any JSON object. An endpoint may enforce one, take it and ignore it, or reject it; only asking tells. So before
+anything is paid each is asked for with a question whose natural answer is another (`canary`), and the first that is
+enforced is the mode of the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from judges import Constraint
+from judges.reading.json_text import JsonFault, load
+
+SCHEMA, VLLM, OBJECT = "json_schema", "vllm", "json_object"
+OFF, AUTO = "off", "auto"
+FIELDS = ("response_format", "structured_outputs")
+"""What is added to a request's body."""
+
+ENFORCED_SCHEMA, ENFORCED_VLLM = "enforced:json_schema", "enforced:vllm"
+_MODES = {SCHEMA: ENFORCED_SCHEMA, VLLM: ENFORCED_VLLM, OBJECT: OBJECT}
+_WAYS = {mode: way for way, mode in _MODES.items()}
+
+CANARY_TOKENS = 1024
+"""What a canary's reply may take at least, for a model that thinks before it speaks."""
+
+
+class Found(StrEnum):
+    """What an endpoint made of one way of asking."""
+
+    ENFORCED = "enforced"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+
+
+def setting(judge: str, model: str, constraint: Constraint) -> str:
+    """How a judge's structured output is to be asked of a model: auto, one of the ways, or off. The judge wins."""
+    if judge == OFF or model == OFF:
+        return OFF
+    if constraint.schema is None and model in (SCHEMA, OBJECT):
+        # A bare word or number is no JSON.
+        return OFF
+    return model
+
+
+def ways(setting: str, constraint: Constraint) -> tuple[str, ...]:
+    """The ways to be tried, the best first."""
+    if setting == AUTO:
+        return (SCHEMA, VLLM, OBJECT) if constraint.schema is not None else (VLLM,)
+    return () if setting == OFF else (setting,)
+
+
+def mode_of(found: Mapping[str, Found]) -> str:
+    """The effective mode, from what the ways that were tried have come to."""
+    for way, result in found.items():
+        if result is Found.ENFORCED:
+            return _MODES[way]
+    if not found:
+        return OFF
+    return str(Found.IGNORED if Found.IGNORED in found.values() else Found.REFUSED)
+
+
+def way_of(mode: str) -> str | None:
+    """The way in which a mode asks; None where nothing is asked for."""
+    return _WAYS.get(mode)
+
+
+def is_enforced(mode: str) -> bool:
+    """Whether the endpoint keeps the reply to the judge's own form."""
+    return mode in (ENFORCED_SCHEMA, ENFORCED_VLLM)
+
+
+def demand(way: str | None, constraint: Constraint, name: str) -> dict[str, Any]:
+    """The fields of a request that ask for the form in this way."""
+    if way == OBJECT:
+        return {"response_format": {"type": "json_object"}}
+    if way == SCHEMA and constraint.schema is not None:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
+        return {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": name, "strict": True, "schema": constraint.schema},
+            }
+        }
+    if way == VLLM:
+        if constraint.choices:
+            return {"structured_outputs": {"choice": list(constraint.choices)}}
+        if constraint.pattern is not None:
+            return {"structured_outputs": {"regex": constraint.pattern}}
+        return {"structured_outputs": {"json": constraint.schema}}
+    return {}
+
+
+def canary(way: str) -> list[dict[str, str]]:
+    """A question whose natural answer is not of the form. Some endpoints want the word JSON where JSON is asked for."""
+    words = "Say hello. Use no JSON." if way == OBJECT else "Say hello."
+    return [{"role": "user", "content": words}]
+
+
+def harmless(mode: str) -> list[dict[str, str]]:
+    """A question that an endpoint which works answers, whatever form is asked for in this mode."""
+    return [{"role": "user", "content": "Say hello in JSON." if mode == OBJECT else "Answer yes."}]
+
+
+def shown_by(way: str, constraint: Constraint, text: str | None) -> Found:
+    """What a reply to the canary shows."""
+    if way != OBJECT:
+        return Found.ENFORCED if constraint.met_by(text) else Found.IGNORED
+    try:
+        return Found.ENFORCED if isinstance(load(text or ""), dict) else Found.IGNORED
+    except JsonFault:
+        return Found.IGNORED

@@ -1,0 +1,95 @@
+"""`${NAME}` in what a model's `extra` sends: a variable of the environment, filled in by the process that sends it.
+
+So a secret stands in no config, run directory, trial key or argument of Ray's. Hides how one that was written out all
+the same is known.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from runner.errors import ConfigError
+
+LEFT_OUT = "(left out)"
+"""Stands in a manifest's config where a value may be a secret."""
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_WORD = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+(?![a-z])")
+_SECRETS = frozenset(
+    ["key", "keys", "apikey", "accesskey", "secretkey", "token", "secret", "secrets", "password", "passwd", "pwd",
+     "passphrase", "authorization", "bearer", "jwt", "credential", "credentials", "cookie", "connectionstring"]
+)  # fmt: skip
+# prompt_cache_key, eos_token: what a request says openly.
+_OPEN = frozenset(["cache", "bos", "eos", "pad", "unk", "sep", "cls", "mask", "stop", "start", "end"])
+_SECRET_VALUE = re.compile(
+    r"(?i)^(?:bearer|basic) +\S{8,}$|\bsk-[\w-]{16,}|://[^/@\s]*:[^@\s]+@|;(?:password|pwd|(?:shared)?accesskey|accountkey)="
+)
+
+# Some of these could be the name of a variable, too, and any of them the name of a file.
+_KEY = re.compile(r"(?=.*\d)(?:sk|gsk|hf|xai|nvapi)[-_][\w-]{16,}")
+
+_Value = TypeVar("_Value")
+
+
+def secret_in(value: object, name: str = "", place: str = "") -> str | None:
+    """Where a value, by its name or its look, is a secret that is written out; None if nowhere."""
+    if isinstance(value, Mapping):
+        parts = [(str(key), entry, str(key)) for key, entry in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(name, entry, str(number)) for number, entry in enumerate(value)]
+    elif isinstance(value, str) and value not in ("", LEFT_OUT) and not _VARIABLE.search(value):
+        return place if _names_secret(name) or _SECRET_VALUE.search(value) else None
+    else:
+        return None
+    found = (secret_in(entry, own, f"{place}.{part}" if place else part) for own, entry, part in parts)
+    return next(filter(None, found), None)
+
+
+def is_key(value: str) -> bool:
+    """Whether the value looks like a provider's API key."""
+    return _KEY.fullmatch(value) is not None
+
+
+def variables_in(value: object) -> Iterator[str]:
+    """The names of all variables that the value refers to."""
+    if isinstance(value, Mapping):
+        for entry in value.values():
+            yield from variables_in(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from variables_in(entry)
+    elif isinstance(value, str):
+        yield from _VARIABLE.findall(value)
+
+
+def variable(name: str) -> str:
+    """A variable's value; ConfigError where it is not set, or cannot be sent."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        raise ConfigError(f"the environment variable {name} is not set; extra refers to it as ${{{name}}}")
+    if not all(" " <= char <= "~" for char in value):
+        raise ConfigError(f"the environment variable {name} has odd characters in it")
+    return value
+
+
+def filled(value: _Value) -> _Value:
+    """The value with every `${NAME}` in it replaced; ConfigError as of `variable`."""
+    made: Any = value
+    if isinstance(value, Mapping):
+        made = {key: filled(entry) for key, entry in value.items()}
+    elif isinstance(value, list | tuple):
+        made = [filled(entry) for entry in value]
+    elif isinstance(value, str):
+        made = _VARIABLE.sub(lambda found: variable(found[1]), value)
+    result: _Value = made
+    return result
+
+
+def _names_secret(name: str) -> bool:
+    words = [word.lower() for word in _WORD.findall(name)]
+    if words[-2:] == ["connection", "string"]:
+        return True
+    return bool(words) and words[-1] in _SECRETS and _OPEN.isdisjoint(words[-2:-1])

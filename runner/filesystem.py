@@ -1,0 +1,113 @@
+"""The file system that a run lives on: what is said when it is full, and how a run stops before it is.
+
+Hides which errors of the system mean that there is no room, how much room is too little, and what kind of file system
+a path is on.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from runner.errors import DiskFull, JuryboxError, StoppedEarly
+
+LEAST_FREE_BYTES = 2**30
+LEAST_FREE_SHARE = 0.05
+"""A run stops below this much free space: the first, or the second of the whole where that is less."""
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_OVER_THE_NETWORK = {"9p", "afs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "ncpfs", "nfs", "nfs4", "smb3"}
+_LOCAL_FUSE = {"fuse.fuse-overlayfs"}
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def full(directory: Path, problem: str) -> DiskFull:
+    """What a user is told when nothing more can be written to a directory."""
+    return DiskFull(
+        f"{directory}: {problem}. Everything acknowledged is kept there, and jurybox status and report can read it; "
+        "free some space and run the same command again to go on"
+    )
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error comes of there being no room: disk, quota, or the largest file allowed.
+
+    Also where what was being cleaned up after that failed in its turn, as a library does that closes half a file.
+    """
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+@contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Raises DiskFull in the place of an error of the system that means no room in the directory."""
+    try:
+        yield
+    except JuryboxError:
+        raise
+    except Exception as error:
+        if not is_full(error):
+            raise
+        raise full(directory, "nothing more can be written there") from None
+
+
+def least_free(whole: int) -> int:
+    """How many bytes must be free on a file system of this size."""
+    return int(min(LEAST_FREE_BYTES, LEAST_FREE_SHARE * whole))
+
+
+def shortage(directory: Path) -> DiskFull | None:
+    """Why a run is not to go on writing here: too little is free."""
+    try:
+        found = os.statvfs(directory)
+    except FileNotFoundError:
+        raise StoppedEarly(f"{directory} is gone: somebody removed it while the run was writing there") from None
+    free, least = found.f_bavail * found.f_frsize, least_free(found.f_blocks * found.f_frsize)
+    if free >= least:
+        return None
+    return full(directory, f"only {_size(free)} are free on its file system, and a run stops below {_size(least)}")
+
+
+def require_space(directory: Path) -> None:
+    """Raises what `shortage` tells."""
+    if (error := shortage(directory)) is not None:
+        raise error
+
+
+def network_of(path: Path, mounts: str | None = None) -> str | None:
+    """The kind of a network file system that the path is on; None: a local one, or unknown.
+
+    `mounts`: the text of Linux's mountinfo, where it is not this process's own.
+    """
+    if mounts is None:
+        try:
+            mounts = _MOUNTS.read_text(errors="replace")
+        except OSError:
+            return None
+    where, kind = "", ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        # A later mount at the same place covers an earlier one.
+        if len(before.split()) > 4 and len(point := _plain(before.split()[4])) >= len(where) and _holds(point, path):
+            where, kind = point, after.split(" ", 1)[0]
+    remote = kind in _OVER_THE_NETWORK or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
+    return kind if remote else None
+
+
+def _holds(point: str, path: Path) -> bool:
+    return path.absolute().is_relative_to(point)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 // 10 else f"{count / 2**20:.1f} MiB"

@@ -1,0 +1,1 @@
+"""The run's directory and SQLite file, and its single writer."""

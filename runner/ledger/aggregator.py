@@ -1,0 +1,187 @@
+"""The one writer of a run: takes the workers' batches into the ledger and keeps the live counts.
+
+A plain object, so that `--local` calls it and Ray wraps it alike. It is synchronous and there is one of it on purpose:
+a commit is a few milliseconds of one thread's work, batches that queue up before it need no locks, and with one writer
+"exactly one judgment" is a matter of a primary key. It keeps nothing that the ledger does not hold, so that it may die
+at any moment and be opened again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from runner.errors import DiskFull, RunLocked, StoppedEarly
+from runner.filesystem import shortage
+from runner.messages import Ack, Batch, History, Snapshot, Tally
+
+from .ledger import Ledger, Spend
+from .segments import Segment
+
+
+class Aggregator:
+    """The open ledger and its tallies. Calls must be serialized (a Ray actor does; in process, one executor thread)."""
+
+    def __init__(self, path: Path | str) -> None:
+        # Its session has looked the file through; after a death of this process, SQLite's log is still there.
+        self._ledger = Ledger(Path(path), checked=True)
+        # Counted once here and kept by what each commit changed: a snapshot every second must not scan the ledger.
+        self._tallies = self._ledger.tallies()
+        self._directory = Path(path).parent
+        self._unrecorded: str | None = None
+
+    def record(self, batch: Batch) -> Ack:
+        """Commits a batch; what is acknowledged is on the disk."""
+        try:
+            recorded = self._ledger.record(batch)
+        except DiskFull as error:
+            self._unrecorded = error.message
+            raise
+        except RunLocked as error:
+            # What is in flight is paid for: not the error of a command that has not begun.
+            raise StoppedEarly(f"{error.message}; once that has ended, run the same command again to go on") from None
+        self._unrecorded = None
+        for pair, change in recorded.changes.items():
+            self._tallies[pair] = _sum(self._tallies.get(pair, Tally()), change)
+        return recorded.ack
+
+    def snapshot(self) -> Snapshot:
+        """The counts as of the last commit, and whether there is room for more."""
+        short = shortage(self._directory)
+        return Snapshot(dict(self._tallies), self._unrecorded, None if short is None else short.message)
+
+    def waiting(
+        self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
+    ) -> list[tuple[int, int, History]]:
+        """Trials of a model that are to be judged again: (shard, position, history)."""
+        return self._ledger.waiting(model, kinds, limit, skip)
+
+    def done_positions(self, shard: int) -> set[int]:
+        """The trials of a shard that have a judgment."""
+        return self._ledger.done_positions(shard)
+
+    def pending_positions(self, shard: int) -> set[int]:
+        """The trials of a shard that wait to be judged again."""
+        return self._ledger.pending_positions(shard)
+
+    def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
+        """(shard, position) → history of those trials that are still to be judged."""
+        return self._ledger.standing(trials)
+
+    def spend(self) -> dict[str, Spend]:
+        """Everything ever spent in this run, by model."""
+        return self._ledger.spend()
+
+    def spent_by(self, sender: str) -> float:
+        """What a sender may have spent at most."""
+        return self._ledger.spent_by(sender)
+
+    def mark_segment(self, rows: int) -> Segment | None:
+        """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
+        return self._ledger.segments.mark(rows)
+
+    def segment_done(self, number: int) -> None:
+        """A segment is published."""
+        self._ledger.segments.done(number)
+
+    def keep(self, key: str, value: str) -> None:
+        """Keeps a value with the run."""
+        self._ledger.set_meta(key, value)
+
+    def close(self) -> None:
+        """Closes the ledger."""
+        self._ledger.close()
+
+
+def _sum(left: Tally, right: Tally) -> Tally:
+    return Tally(*(getattr(left, name.name) + getattr(right, name.name) for name in fields(Tally)))
+
+
+T = TypeVar("T")
+
+
+class AggregatorHandle(Protocol):
+    """The aggregator, wherever it runs."""
+
+    async def record(self, batch: Batch) -> Ack:
+        """Commit a batch, however often it has to be sent."""
+
+    async def snapshot(self) -> Snapshot:
+        """Live counts."""
+
+    async def waiting(
+        self, model: str, kinds: tuple[str, ...], limit: int, skip: frozenset[tuple[int, int]]
+    ) -> list[tuple[int, int, History]]:
+        """Trials that wait to be judged again, in order, without those in `skip`."""
+
+    async def done_positions(self, shard: int) -> set[int]:
+        """Positions of a shard that have a judgment."""
+
+    async def pending_positions(self, shard: int) -> set[int]:
+        """Positions of a shard that wait to be judged again."""
+
+    async def spent_by(self, sender: str) -> float:
+        """What a sender of batches may have spent at most, in USD."""
+
+    async def mark_segment(self, rows: int) -> Segment | None:
+        """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
+
+    async def segment_done(self, number: int) -> None:
+        """A segment is published."""
+
+    async def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
+        """(shard, position) → history of those trials that are still to be judged."""
+
+    async def keep(self, key: str, value: str) -> None:
+        """Keep a value with the run."""
+
+
+class _LocalAggregator:
+    """Runs the aggregator's calls one after another on a thread of its own, so that no commit blocks the loop."""
+
+    def __init__(self, path: Path) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="aggregator")
+        self._aggregator = self._thread.submit(Aggregator, path).result()
+
+    async def _call(self, function: Callable[..., T], *args: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
+
+    async def record(self, batch: Batch) -> Ack:
+        return await self._call(self._aggregator.record, batch)
+
+    async def snapshot(self) -> Snapshot:
+        return await self._call(self._aggregator.snapshot)
+
+    async def waiting(
+        self, model: str, kinds: tuple[str, ...], limit: int, skip: frozenset[tuple[int, int]]
+    ) -> list[tuple[int, int, History]]:
+        return await self._call(self._aggregator.waiting, model, kinds, limit, skip)
+
+    async def done_positions(self, shard: int) -> set[int]:
+        return await self._call(self._aggregator.done_positions, shard)
+
+    async def pending_positions(self, shard: int) -> set[int]:
+        return await self._call(self._aggregator.pending_positions, shard)
+
+    async def spent_by(self, sender: str) -> float:
+        return await self._call(self._aggregator.spent_by, sender)
+
+    async def mark_segment(self, rows: int) -> Segment | None:
+        return await self._call(self._aggregator.mark_segment, rows)
+
+    async def segment_done(self, number: int) -> None:
+        await self._call(self._aggregator.segment_done, number)
+
+    async def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
+        return await self._call(self._aggregator.standing, trials)
+
+    async def keep(self, key: str, value: str) -> None:
+        await self._call(self._aggregator.keep, key, value)
+
+    async def close(self) -> None:
+        await self._call(self._aggregator.close)
+        self._thread.shutdown()

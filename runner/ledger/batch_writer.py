@@ -1,0 +1,219 @@
+"""What one batch does to the ledger: attempts appended, trials judged once, waiting ones kept, money counted.
+
+Hides how a batch that comes twice, a trial that two workers judged, and an attempt that came before its judgment are
+told apart. It runs inside a transaction that `ledger` has begun, and holds nothing that matters after a restart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, astuple, dataclass, field
+from typing import Any, Protocol
+
+from runner.errors import JuryboxError
+from runner.messages import Ack, Attempt, Batch, Bound, History, Judgment, Tally, Usage, Waiting
+
+from . import schema
+from .segments import to_publish
+
+UNDECIDED_REQUESTS = 10_000
+"""How many requests are remembered (and, after a restart, how far back attempts are searched) for a judgment that
+arrives in a later batch than its attempt."""
+
+JudgeModel = tuple[str, str]
+Counts = defaultdict[JudgeModel, defaultdict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Spend:
+    """Requests made, and their tokens and money."""
+
+    requests: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+    def __add__(self, other: Spend) -> Spend:
+        return Spend(self.requests + other.requests, self.usage + other.usage)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a batch changed: the acknowledgement, and differences to the tallies of (judge, model)."""
+
+    ack: Ack
+    changes: dict[JudgeModel, Tally]
+
+
+class Statements(Protocol):
+    """The open database, as far as recording needs it."""
+
+    def value(self, sql: str, *parameters: Any) -> Any:
+        """The first column of the first row, or None."""
+
+    def change(self, sql: str, *parameters: Any) -> int:
+        """Executes, and says how many rows that changed."""
+
+    def change_many(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Executes once per row."""
+
+
+class Recorder:
+    """Applies batches, one after the other."""
+
+    def __init__(self, db: Statements) -> None:
+        self._db = db
+        self._undecided: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    def apply(self, batch: Batch) -> Recorded:
+        """Writes a batch inside the open transaction."""
+        size = len(batch.attempts) + len(batch.judgments) + len(batch.waiting) + len(batch.reserved)
+        last = self._db.value("SELECT seq FROM senders WHERE sender = ?", batch.sender)
+        if last is not None and batch.seq <= last:
+            before = self._db.value("SELECT records FROM senders WHERE sender = ?", batch.sender)
+            if batch.seq == last and size != before:
+                # To acknowledge it would lose what it holds beyond the one that is stored.
+                raise JuryboxError(f"batch {batch.seq} of {batch.sender} came again with {size} records, not {before}")
+            return Recorded(Ack(batch.seq, 0), {})
+        if last is not None and batch.seq != last + 1:
+            raise JuryboxError(f"batch {batch.seq} of {batch.sender} came after its batch {last}")
+
+        counts: Counts = defaultdict(lambda: defaultdict(int))
+        spent = self._add_spend(batch.attempts)
+        self._reserve(batch)
+        requests = self._add_attempts(batch.attempts)
+        names = self._names({trial.shard for trial in batch.judgments} | {trial.shard for trial in batch.waiting})
+        duplicates = self._add_judgments(batch, requests, names, counts)
+        self._add_waiting(batch.waiting, names, counts)
+        self._db.change(schema.PUT_SENDER, batch.sender, batch.seq, size)
+        self._remember(batch, requests)
+        return Recorded(Ack(batch.seq, duplicates), _changes(counts, spent))
+
+    def _add_spend(self, attempts: Sequence[Attempt]) -> dict[JudgeModel, Spend]:
+        spent: dict[JudgeModel, Spend] = {}
+        for attempt in attempts:
+            pair = (attempt.judge, attempt.model)
+            spent[pair] = spent.get(pair, Spend()) + Spend(1, attempt.usage)
+        rows = [(*pair, spend.requests, *schema.usage_row(spend.usage)) for pair, spend in spent.items()]
+        self._db.change_many(schema.ADD_SPEND, rows)
+        return spent
+
+    def _reserve(self, batch: Batch) -> None:
+        """What an attempt took and what was reserved for it change places; both in this one transaction."""
+        more: defaultdict[str, Bound] = defaultdict(Bound)
+        settled: defaultdict[str, float] = defaultdict(float)
+        for model, bound in batch.reserved:
+            more[model] += bound
+        for attempt in batch.attempts:
+            more[attempt.model] -= attempt.freed
+            settled[attempt.model] += attempt.usage.cost_usd
+        rows = [(batch.sender, model, *astuple(bound), settled[model]) for model, bound in more.items()]
+        self._db.change_many(schema.ADD_RESERVED, rows)
+
+    def _add_attempts(self, attempts: Sequence[Attempt]) -> dict[str, int]:
+        """Request → id of the attempt that answered it (the last that was answered, or else the last)."""
+        first = (self._db.value("SELECT max(id) FROM attempts") or 0) + 1
+        numbered = list(enumerate(attempts, first))
+        self._db.change_many(schema.ADD_ATTEMPT, [schema.attempt_row(id_, attempt) for id_, attempt in numbered])
+        answered = {attempt.request_id: id_ for id_, attempt in numbered if attempt.state == "ok"}
+        return {attempt.request_id: id_ for id_, attempt in numbered} | answered
+
+    def _names(self, shards: Iterable[int]) -> dict[int, JudgeModel]:
+        names: dict[int, JudgeModel] = {}
+        for shard in shards:
+            judge = self._db.value("SELECT judge FROM shards WHERE id = ?", shard)
+            if judge is None:
+                raise JuryboxError(f"the plan has no shard {shard}")
+            names[shard] = (judge, self._db.value("SELECT model FROM shards WHERE id = ?", shard))
+        return names
+
+    def _add_judgments(
+        self, batch: Batch, requests: dict[str, int], names: dict[int, JudgeModel], counts: Counts
+    ) -> int:
+        done: dict[int, int] = defaultdict(int)
+        late: list[int | None] = []
+        places: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
+        revision = self._db.value(schema.REVISION) if batch.judgments else 0
+        for judgment in batch.judgments:
+            attempt = self._attempt_of(batch.sender, judgment, requests)
+            row = schema.judgment_row(judgment, attempt, revision)
+            is_first = self._db.change(schema.ADD_JUDGMENT, *row) == 1
+            why = self._db.value(schema.WHY_PENDING, judgment.shard, judgment.position)
+            if is_first:
+                done[judgment.shard] += 1
+            elif why is not None:
+                # Judged, and yet it waited: it is judged again, and its old judgment stands until all are replaced.
+                self._db.change(schema.ADD_RENEWED, *row)
+            else:
+                late.append(attempt)
+                continue
+            places[not is_first].append((judgment.shard, judgment.position))
+            count = counts[names[judgment.shard]]
+            count[judgment.state] += 1
+            if why is not None:
+                self._db.change(schema.DROP_PENDING, judgment.shard, judgment.position)
+                count[tally_of(why)] -= 1
+        for renewed, trials in places.items():
+            if trials:
+                to_publish(self._db, trials, renewed=renewed)
+        self._db.change_many(schema.ADD_DONE, [(more, shard) for shard, more in done.items()])
+        self._db.change_many(schema.MARK_LATE, [(id_,) for id_ in late if id_ is not None])
+        return len(late)
+
+    def _attempt_of(self, sender: str, judgment: Judgment, requests: dict[str, int]) -> int | None:
+        request = judgment.request_id
+        if request is None:
+            return None
+        known = requests.get(request) or self._undecided.get((sender, request))
+        # Else its attempt came in an earlier batch, before this process started. Attempts have no index by request:
+        # that would be a random page per row, for this rare case alone.
+        return known or self._db.value(schema.RECENT_ATTEMPT, UNDECIDED_REQUESTS, request)
+
+    def _add_waiting(self, waiting: Sequence[Waiting], names: dict[int, JudgeModel], counts: Counts) -> None:
+        for trial in waiting:
+            before = self._db.value(schema.WHY_PENDING, trial.shard, trial.position)
+            if before is None and self._db.value(schema.IS_JUDGED, trial.shard, trial.position):
+                continue
+            count = counts[names[trial.shard]]
+            if before is not None:
+                count[tally_of(before)] -= 1
+            count[tally_of(trial.why)] += 1
+            self._db.change(
+                schema.PUT_PENDING,
+                *(trial.shard, trial.position, trial.key, *names[trial.shard], trial.why, history_text(trial.history)),
+            )
+
+    def _remember(self, batch: Batch, requests: dict[str, int]) -> None:
+        # Before the commit: if that fails, the sender's next batch is this one again, and it overwrites these ids.
+        decided = {judgment.request_id for judgment in batch.judgments}
+        for name, id_ in requests.items():
+            if name not in decided:
+                self._undecided[batch.sender, name] = id_
+        for request in decided:
+            self._undecided.pop((batch.sender, request or ""), None)
+        while len(self._undecided) > UNDECIDED_REQUESTS:
+            self._undecided.popitem(last=False)
+
+
+def tally_of(why: str) -> str:
+    """The field of Tally that counts a trial waiting for this reason."""
+    return "parked" if why == "parked" else "waiting"
+
+
+def history_text(history: History) -> str:
+    """A history as `pending` keeps it."""
+    return json.dumps(asdict(history))
+
+
+def history_of(text: str) -> History:
+    """The inverse of `history_text`."""
+    values = json.loads(text)
+    return History(**values | {"usage": Usage(**values["usage"])})
+
+
+def _changes(counts: Counts, spent: dict[JudgeModel, Spend]) -> dict[JudgeModel, Tally]:
+    changes = {}
+    for pair in counts.keys() | spent.keys():
+        spend = spent.get(pair, Spend())
+        changes[pair] = Tally(**counts[pair], requests=spend.requests, usage=spend.usage)
+    return changes

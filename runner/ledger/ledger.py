@@ -1,0 +1,253 @@
+"""The run's memory: one SQLite file holding every attempt, every judgment, what waits, and what was spent.
+
+It hides SQLite, durability and the file's versions. A batch is one transaction; once `record` has returned, the batch
+survives the death of any process and a power cut, and the same batch sent again changes nothing. Calls on one object
+must be serialized by the caller (they may come from different threads).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from runner.errors import JuryboxError
+from runner.failpoints import failpoint
+from runner.messages import Batch, Bound, History, Shard, Tally, Usage
+
+from . import schema
+from .batch_writer import Counts, JudgeModel, Recorded, Recorder, Spend, history_of, tally_of
+from .database import Database
+from .revisions import Revisions
+from .segments import Segments
+
+__all__ = ["Ledger", "Recorded", "ShardRow", "Spend"]
+
+COPYING_MODEL = "copying_model"
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRow:
+    """A planned shard and how many of its trials have a judgment."""
+
+    shard: Shard
+    done: int
+
+
+class Ledger:
+    """The open ledger. One process at a time writes; any number may open it with `read_only` meanwhile."""
+
+    def __init__(self, path: Path, *, read_only: bool = False, checked: bool = False) -> None:
+        """A file that is opened to be written to is looked through for damage.
+
+        `checked`: this session has done so, and it is done again only where the last writer was killed since.
+        """
+        self._db = Database(path, read_only, checked)
+        self._recorder = Recorder(self._db)
+        self.revisions = Revisions(self._db)
+        """How all judgments together give way to others."""
+        self.segments = Segments(self._db)
+        """What of it is published, and what is not yet."""
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file; the last one to close folds the write-ahead log into it."""
+        self._db.close()
+
+    # --- the plan
+
+    def set_plan(self, shards: Iterable[Shard]) -> None:
+        """The first plan of a new run."""
+        with self._db.transaction():
+            if self._db.value("SELECT EXISTS (SELECT 1 FROM shards)"):
+                raise JuryboxError("the run has a plan already; a changed one needs replan")
+            self._db.change_many(schema.ADD_SHARD, map(astuple, shards))
+
+    def replan(self, shards: Iterable[Shard], trials: Iterable[tuple[bytes, int, int]]) -> int:
+        """Changes the plan to `shards`, whose (key, shard, position) are `trials`; how many are judged already.
+
+        What is judged or waits under a wanted key moves to its new place; other judgments are set aside, and come back
+        when a later plan wants them again.
+        """
+        with self._db.transaction():
+            self._db.change(schema.CREATE_ASKED)
+            self._db.change_many(schema.ADD_ASKED, trials)
+            for statement in schema.SORT_ASKED:
+                self._db.change(statement)
+            for statement in schema.MOVE_JUDGMENTS:
+                self._db.change(statement)
+            self._db.change(schema.STAMP_RETIRED, time.time())
+            self._db.change_many(schema.ADD_SHARD, map(astuple, shards))
+            for statement in schema.FINISH_REPLAN:
+                self._db.change(statement)
+            self.segments.moved()
+            return int(self._db.value("SELECT coalesce(sum(done), 0) FROM shards"))
+
+    def shards(self) -> list[ShardRow]:
+        """The plan, in order of id."""
+        return [ShardRow(Shard(*row[:-1]), row[-1]) for row in self._db.rows(schema.SHARDS)]
+
+    # --- recording
+
+    def record(self, batch: Batch) -> Recorded:
+        """Commits a batch; one that was committed before is acknowledged and changes nothing."""
+        try:
+            recorded = self._commit(batch)
+        except UnicodeEncodeError:
+            # An endpoint can send a lone surrogate, which no UTF-8 file can hold: it is kept as its escape.
+            recorded = self._commit(schema.encodable(batch))
+        failpoint("after-commit")
+        return recorded
+
+    def _commit(self, batch: Batch) -> Recorded:
+        with self._db.transaction():
+            recorded = self._recorder.apply(batch)
+            failpoint("before-commit")
+        return recorded
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Keeps a value with the run."""
+        with self._db.transaction():
+            self._db.change(schema.PUT_META, key, value)
+
+    # --- reading
+
+    def meta(self, key: str) -> str | None:
+        """A value kept with the run."""
+        for (value,) in self._db.rows("SELECT value FROM meta WHERE key = ?", key):
+            return str(value)
+        return None
+
+    def done_positions(self, shard: int) -> set[int]:
+        """The trials of a shard that have a judgment."""
+        return {position for (position,) in self._db.rows("SELECT position FROM judgments WHERE shard = ?", shard)}
+
+    def pending_positions(self, shard: int) -> set[int]:
+        """The trials of a shard that wait to be judged again."""
+        return {position for (position,) in self._db.rows("SELECT position FROM pending WHERE shard = ?", shard)}
+
+    def standing(self, trials: Iterable[tuple[int, int]]) -> dict[tuple[int, int], History]:
+        """(shard, position) → history of those trials that are to be judged: empty where nothing is recorded."""
+        found: dict[tuple[int, int], History] = {}
+        for at in trials:
+            history = self._db.value(schema.HISTORY, *at)
+            if history is not None:
+                found[at] = history_of(history)
+            elif not self._db.value(schema.IS_JUDGED, *at):
+                found[at] = History()
+        return found
+
+    def waiting(
+        self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
+    ) -> list[tuple[int, int, History]]:
+        """Trials of a model that wait for a reason in `kinds`, by reason and place, without `skip`.
+
+        About `limit` of them: all those of a shard come together, since they may share a request.
+        """
+        found: list[tuple[int, int, History]] = []
+        for why in kinds:
+            for shard, position, history in self._db.stream(schema.WAITING, model, why):
+                if len(found) >= limit and shard != found[-1][0]:
+                    return found
+                if (shard, position) not in skip:
+                    found.append((shard, position, history_of(history)))
+        return found
+
+    def tallies(self) -> dict[JudgeModel, Tally]:
+        """Counts of every planned judge × model; a trial that is judged again counts by its new outcome alone."""
+        counts: Counts = defaultdict(lambda: defaultdict(int))
+        for judge, model, trials in self._db.rows("SELECT judge, model, sum(trials) FROM shards GROUP BY judge, model"):
+            counts[judge, model]["trials"] = trials
+        for judge, model, *states in self._db.rows(schema.TALLIES):
+            counts[judge, model].update(zip(schema.TALLY_STATES, states, strict=True))
+        for judge, model, why, waiting in self._db.rows(schema.PENDING_COUNTS):
+            counts[judge, model][tally_of(why)] += waiting
+        for judge, model, state, more in self._db.rows(schema.AGAIN_TALLIES):
+            counts[judge, model][state] += more
+        spent = self._spend_by_pair()
+        pairs = [*counts, *(spent.keys() & self._copying({judge for judge, _ in counts}) - counts.keys())]
+        return {pair: Tally(**counts[pair], requests=spent[pair].requests, usage=spent[pair].usage) for pair in pairs}
+
+    def spend(self) -> dict[str, Spend]:
+        """Everything ever spent in this run, by model, whether the plan still holds it or not."""
+        total: dict[str, Spend] = {}
+        for (_, model), spend in self._spend_by_pair().items():
+            total[model] = total.get(model, Spend()) + spend
+        return total
+
+    def reserved(self) -> Bound:
+        """What may have been billed beyond all `spend`: requests that were never settled, of dead senders mostly.
+
+        While workers run also what they have reserved for their next requests.
+        """
+        ((*bound, _),) = self._db.rows(schema.RESERVED)
+        return Bound(*bound)
+
+    def spent_by(self, sender: str) -> float:
+        """What a sender of batches may have spent at most, in USD: settled, and reserved without being settled."""
+        ((_, _, nano_usd, settled),) = self._db.rows(f"{schema.RESERVED} WHERE sender = ?", sender)
+        return float(settled + Bound(nano_usd=nano_usd).usd)
+
+    def earlier(self) -> Spend:
+        """What was spent on pairs of judge and model that the plan no longer holds."""
+        planned = {(row.shard.judge, row.shard.model) for row in self.shards()}
+        planned |= self._copying({judge for judge, _ in planned})
+        return sum((spend for pair, spend in self._spend_by_pair().items() if pair not in planned), Spend())
+
+    def _copying(self, judges: Iterable[str]) -> set[JudgeModel]:
+        """Each of the judges with the model that copies verdicts and judges nothing."""
+        return {(judge, model) for judge in judges if (model := self.meta(COPYING_MODEL)) is not None}
+
+    def _spend_by_pair(self) -> defaultdict[JudgeModel, Spend]:
+        spent: defaultdict[JudgeModel, Spend] = defaultdict(Spend)
+        for judge, model, requests, *usage in self._db.rows(schema.SPEND):
+            spent[judge, model] = Spend(requests, Usage(*usage))
+        return spent
+
+    def judged_keys(self) -> Iterator[bytes]:
+        """The keys of all judgments, those set aside by an earlier change of plan too: `replan` takes them back."""
+        for (key,) in self._db.stream("SELECT key FROM judgments UNION ALL SELECT key FROM retired"):
+            yield key
+
+    def judgment_rows(self, first_shard: int, last_shard: int) -> tuple[list[str], list[Row]]:
+        """Column names and the judgments of a range of shards (both ends in), ordered by shard and position."""
+        return [*schema.JUDGMENT_COLUMNS, *schema.REPLY_COLUMNS], self._db.rows(
+            schema.JUDGMENT_ROWS, first_shard, last_shard
+        )
+
+    def attempt_rows(self, after_id: int, limit: int, before: int = schema.ALL_SHARDS) -> tuple[list[str], list[Row]]:
+        """Column names and the next attempts by id; `keys` are 16 bytes each, one after the other.
+
+        With `before` those for trials that the plan has in the shards below it.
+        """
+        return list(schema.ATTEMPT_COLUMNS), self._db.rows(schema.ATTEMPT_ROWS, after_id, before, limit)
+
+    def error_of(self, attempt: int) -> str | None:
+        """What went wrong with an attempt, by its id; None: nothing, or it is not known."""
+        for (error,) in self._db.rows("SELECT error FROM attempts WHERE id = ?", attempt):
+            return None if error is None else str(error)
+        return None
+
+    def calls(self, before: int = schema.ALL_SHARDS) -> list[Row]:
+        """Requests as made, counted by all that tells how they went (see `readings.Call`).
+
+        With `before` those for trials that the plan has in the shards below it.
+        """
+        return self._db.rows(schema.CALLS, before)
+
+    def unread(self, beginning: int, end: int, before: int = schema.ALL_SHARDS) -> Iterator[Row]:
+        """Replies that were no verdict: judge, model, reading, so many first and last characters (see `unreadable`).
+
+        With `before` those for trials that the plan has in the shards below it.
+        """
+        return self._db.stream(schema.UNREAD, beginning, end, before)

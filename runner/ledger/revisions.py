@@ -1,0 +1,301 @@
+"""Revisions of a run's judgments in the ledger: all of them stand together, and one transaction leads to the next.
+
+Two things make one: `retry`, whose new outcomes are kept beside the judgments until they replace them together, and
+`rescore`, which writes the judgments anew from the stored replies. Attempts stay. It hides the SQL of both, and how
+each trial's replies are found among all attempts without an index that every run would pay for.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from runner.messages import History, Usage
+
+from . import schema
+from .batch_writer import history_text
+from .database import Database
+from .revision_diff import Changes, Place, Standing, as_text
+
+RETRY = "retry"
+"""Why a judged trial waits."""
+
+JUDGED = ("state", "reason", "verdict", "scores")
+REREAD = (
+    *JUDGED, "stage", "notes", "parser_version", "request_id", "attempt", "official", "latency_s", "worker", "revision",
+    "batch_size", "batch_position", "bisect_depth",
+)  # fmt: skip
+"""What reading again can change of a judgment."""
+REPLY = (
+    "id", "request_id", "stage", "model", "finish_reason", "answer_text", "reasoning_text", "refusal_text", "latency_s",
+    "worker", "late_duplicate", "reading", "parser_version", "keys",
+)  # fmt: skip
+
+_OLD_AND_NEW = (
+    f"SELECT r.shard, r.position, r.key, s.judge, s.model, {', '.join(f'j.{name}' for name in JUDGED)},"
+    f" {', '.join(f'r.{name}' for name in JUDGED)} FROM renewed r CROSS JOIN judgments j"
+    " ON j.shard = r.shard AND j.position = r.position JOIN shards s ON s.id = r.shard"
+)
+_OTHER_COLUMNS = ", ".join(name for name in schema.JUDGMENT_COLUMNS if name != "revision")
+_REPLACE = (
+    f"INSERT OR REPLACE INTO judgments ({_OTHER_COLUMNS}, revision) SELECT {_OTHER_COLUMNS}, ? FROM renewed"
+    " ORDER BY shard, position"
+)
+_TO_RETRY = (
+    f"SELECT position, key, attempts, {', '.join(schema.USAGE_COLUMNS)}, official FROM judgments j"
+    " WHERE shard = ? AND revision <= ? AND instr(?, ',' || state || ',') AND NOT EXISTS"
+    " (SELECT 1 FROM pending p WHERE p.shard = j.shard AND p.position = j.position)"
+)
+_WAITING_AGAIN = (
+    "SELECT p.shard, count(*) FROM pending p CROSS JOIN judgments j"
+    " ON j.shard = p.shard AND j.position = p.position GROUP BY p.shard"
+)
+
+# --- reading again. Replies and trials are both sorted by key before they are joined, as for a changed plan; what comes
+# out is sorted by place, so that shard after shard finds its replies in the order they were recorded.
+_INDEX = (
+    "CREATE TEMP TABLE found (key BLOB, attempt INTEGER, place INTEGER, size INTEGER)",
+    "CREATE TEMP TABLE held (key BLOB PRIMARY KEY, shard INTEGER, position INTEGER) WITHOUT ROWID",
+    """
+    INSERT OR IGNORE INTO held SELECT key, shard, position FROM (
+        SELECT key, shard, position FROM judgments UNION ALL SELECT key, shard, position FROM pending
+    ) ORDER BY key
+    """,
+)
+_ADD_FOUND = "INSERT INTO found (key, attempt, place, size) VALUES (?, ?, ?, ?)"
+_SORT = (
+    "CREATE TEMP TABLE sorted AS SELECT * FROM found ORDER BY key, attempt",
+    "DROP TABLE found",
+    """
+    CREATE TEMP TABLE replies (
+        shard INTEGER, position INTEGER, attempt INTEGER, place INTEGER, size INTEGER,
+        PRIMARY KEY (shard, position, attempt)
+    ) WITHOUT ROWID
+    """,
+    """
+    INSERT OR IGNORE INTO replies
+        SELECT h.shard, h.position, f.attempt, f.place, f.size FROM sorted f CROSS JOIN held h ON h.key = f.key
+        ORDER BY h.shard, h.position, f.attempt
+    """,
+    "DROP TABLE sorted",
+    "DROP TABLE held",
+)
+_REPLIES = (
+    f"SELECT q.position, q.place, q.size, {', '.join(f'a.{name}' for name in REPLY)}"
+    " FROM replies q CROSS JOIN attempts a ON a.id = q.attempt WHERE q.shard = ? ORDER BY q.position, q.attempt"
+)
+_SET = f"UPDATE judgments SET {', '.join(f'{name} = ?' for name in REREAD)} WHERE shard = ? AND position = ?"
+_SET_READING = "UPDATE attempts SET reading = ?, parser_version = ? WHERE id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One step from all judgments to all judgments."""
+
+    number: int
+    kind: str
+    """`rescore` or `retry`."""
+    made_at: float
+    parser_version: str
+    """Of the reader that made it."""
+    changes: dict[str, Any]
+    """The document of `Changes`."""
+
+    def document(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        data = {"revision": self.number, **asdict(self)}
+        del data["number"], data["changes"]
+        return data | self.changes
+
+    def text(self) -> str:
+        """As a person reads it."""
+        how = "judged again"
+        if self.kind == "rescore":
+            before = [version for version in self.changes["parser_versions_before"] if version != self.parser_version]
+            told = f" (before: {' and '.join(before)})" if before else ""
+            how = f"all replies read again, by parser {self.parser_version}{told}"
+        return f"revision {self.number}: {how}\n{as_text(self.changes)}"
+
+
+class Revisions:
+    """The revisions of one ledger."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def present(self) -> int:
+        """The number of the revision that stands; 1 is the run itself."""
+        return int(self._db.rows(schema.REVISION)[0][0])
+
+    def listed(self) -> list[Revision]:
+        """All revisions after the first, in order."""
+        found = self._db.rows("SELECT number, kind, made_at, parser_version, changes FROM revisions ORDER BY number")
+        return [
+            Revision(number, kind, made_at, by, json.loads(changes)) for number, kind, made_at, by, changes in found
+        ]
+
+    def waiting_again(self) -> dict[int, int]:
+        """Shard → judged trials in it that wait to be judged again."""
+        return dict(self._db.rows(_WAITING_AGAIN))
+
+    def renewed(self) -> int:
+        """New outcomes that have not replaced their judgments yet."""
+        return int(self._db.rows("SELECT count(*) FROM renewed")[0][0])
+
+    def read_by(self) -> list[str]:
+        """The parser versions of the judgments that stand."""
+        found = self._db.rows("SELECT DISTINCT parser_version FROM judgments ORDER BY 1")
+        return [version for (version,) in found]
+
+    # --- retry
+
+    def retriable(self, states: Sequence[str], judge: str | None = None, model: str | None = None) -> dict[int, int]:
+        """Shard → trials judged as one of `states` that `begin_retry` would let wait again."""
+        from_revision = self._from_revision()
+        return {shard: len(found) for shard, _, _, found in self._to_retry(from_revision, states, judge, model)}
+
+    def begin_retry(self, states: Sequence[str], judge: str | None = None, model: str | None = None) -> None:
+        """Let the trials judged as one of `states` wait again, with new budgets.
+
+        Those that wait already stay as they are, and those that an unfinished retry has judged again are left out: the
+        same call goes on where it was stopped.
+        """
+        with self._db.transaction():
+            from_revision = self._from_revision()
+            for shard, judge_name, model_name, found in self._to_retry(from_revision, states, judge, model):
+                self._db.change_many(
+                    schema.PUT_PENDING,
+                    [
+                        (shard, position, key, judge_name, model_name, RETRY, history_text(_fresh(from_revision, *old)))
+                        for position, key, *old in found
+                    ],
+                )
+            self._db.change(schema.PUT_META, RETRY, str(from_revision))
+
+    def _from_revision(self) -> int:
+        """The revision at which the retry under way began; without one, that which stands."""
+        begun = self._db.rows("SELECT value FROM meta WHERE key = 'retry'")
+        return int(begun[0][0]) if begun else self.present()
+
+    def _to_retry(
+        self, from_revision: int, states: Sequence[str], judge: str | None, model: str | None
+    ) -> Iterator[tuple[int, str, str, list[tuple[Any, ...]]]]:
+        for shard, judge_name, model_name in self._db.rows("SELECT id, judge, model FROM shards ORDER BY id"):
+            if judge in (None, judge_name) and model in (None, model_name):
+                found = self._db.rows(_TO_RETRY, shard, from_revision, f",{','.join(states)},")
+                if found:
+                    yield shard, judge_name, model_name, found
+
+    def settle(self, name: Callable[[Place], tuple[str, str] | None], parser_version: str) -> Revision | None:
+        """Put the new outcomes of a retry in the place of the old judgments, as one revision; None: there are none."""
+        with self._db.transaction():
+            made = None
+            if self._db.value("SELECT EXISTS (SELECT 1 FROM renewed)"):
+                changes = Changes(name)
+                for shard, position, key, judge, model, *standings in self._db.stream(_OLD_AND_NEW):
+                    old, new = Standing(*standings[: len(JUDGED)]), Standing(*standings[len(JUDGED) :])
+                    changes.add((judge, model), old, new, (shard, position), key)
+                made = self._add(RETRY, parser_version, changes.document())
+                self._db.change(_REPLACE, made.number)
+                self._db.change("DELETE FROM renewed")
+            if not self.waiting_again():
+                self._db.change("DELETE FROM meta WHERE key = 'retry'")
+            return made
+
+    # --- rescore
+
+    @contextmanager
+    def rescoring(self) -> Iterator[Rescoring]:
+        """The transaction in which all judgments are read again."""
+        with self._db.transaction():
+            for statement in _INDEX:
+                self._db.change(statement)
+            self._db.change_many(_ADD_FOUND, self._places())
+            for statement in _SORT:
+                self._db.change(statement)
+            yield Rescoring(self._db, self.present() + 1, self.read_by(), self._add)
+            self._db.change("DROP TABLE replies")
+
+    def _places(self) -> Iterator[tuple[bytes, int, int, int]]:
+        """Every trial of every reply: key, attempt, place in the request, size of the request."""
+        for attempt, keys in self._db.stream("SELECT id, keys FROM attempts WHERE state = 'ok' AND length(keys) > 0"):
+            size = len(keys) // 16
+            yield from ((keys[at * 16 : at * 16 + 16], attempt, at, size) for at in range(size))
+
+    def _add(self, kind: str, parser_version: str, changes: dict[str, Any]) -> Revision:
+        made = Revision(self.present() + 1, kind, time.time(), parser_version, changes)
+        self._db.change(
+            "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)",
+            *(made.number, kind, made.made_at, parser_version, json.dumps(made.changes, ensure_ascii=False)),
+        )
+        return made
+
+
+class Rescoring:
+    """All judgments while they are read again. `number` is the revision that this will be, if anything changes."""
+
+    def __init__(
+        self, db: Database, number: int, read_by: list[str], add: Callable[[str, str, dict[str, Any]], Revision]
+    ) -> None:
+        self.number = number
+        self._db = db
+        self._read_by = read_by
+        self._add = add
+
+    def judgments(self, shard: int) -> list[dict[str, Any]]:
+        """The judgments of a shard, by column."""
+        columns = schema.JUDGMENT_COLUMNS
+        found = self._db.rows(f"SELECT {', '.join(columns)} FROM judgments WHERE shard = ? ORDER BY position", shard)
+        return [dict(zip(columns, row, strict=True)) for row in found]
+
+    def waiting(self, shard: int) -> list[tuple[int, bytes, str]]:
+        """The trials of a shard that wait and have no judgment: position, key, history."""
+        return self._db.rows(
+            "SELECT position, key, history FROM pending p WHERE shard = ? AND NOT EXISTS (SELECT 1 FROM judgments j"
+            " WHERE j.shard = p.shard AND j.position = p.position) ORDER BY position",
+            shard,
+        )
+
+    def replies(self, shard: int) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
+        """All replies to the trials of a shard, by position and in their order: position, place, size, the attempt."""
+        for position, place, size, *reply in self._db.stream(_REPLIES, shard):
+            yield position, place, size, dict(zip(REPLY, reply, strict=True))
+
+    def replace(self, judgments: Iterable[dict[str, Any]]) -> None:
+        """Write judgments that stand there anew; who scores now no longer waits to be judged again."""
+        for row in judgments:
+            self._db.change(_SET, *(row[name] for name in REREAD), row["shard"], row["position"])
+            if row["state"] == "scored":
+                self._db.change(schema.DROP_PENDING, row["shard"], row["position"])
+
+    def score(self, shard: int, judgments: Sequence[dict[str, Any]]) -> None:
+        """Add the judgments of trials that waited for one."""
+        for row in judgments:
+            self._db.change(schema.ADD_JUDGMENT, *(row[name] for name in schema.JUDGMENT_COLUMNS))
+            self._db.change(schema.DROP_PENDING, shard, row["position"])
+        if judgments:
+            self._db.change(schema.ADD_DONE, len(judgments), shard)
+
+    def set_readings(self, readings: Iterable[tuple[str | None, str | None, int]]) -> None:
+        """Say what attempts were read as: reading, parser version, id."""
+        self._db.change_many(_SET_READING, readings)
+
+    def finish(self, parser_version: str, changes: Changes) -> Revision:
+        """Make the new revision of what was written."""
+        told = {"parser_versions_before": self._read_by} | changes.document()
+        return self._add("rescore", parser_version, told)
+
+
+def _fresh(from_revision: int, attempts: int, *rest: Any) -> History:
+    """What a judged trial has been through, with all its budgets given back."""
+    *usage, official = rest
+    return History(
+        retry=from_revision + 1,
+        attempts=attempts,
+        usage=Usage(*usage),
+        official=None if official is None else bool(official),
+    )

@@ -1,0 +1,229 @@
+"""What of a ledger is published and what is not yet: segments, whose extent is fixed durably before they are written.
+
+A segment is a stretch of attempts and a set of judgments. Whoever writes it may die at any step: the next one finds
+the same segment marked, writes the same names with equal content, and takes the mark away. An edition is all judgments
+of a run as they stand under one plan and revision; a changed plan, a new revision or another place begins another, into
+which all of them are published anew. It hides the SQL of this, and that new judgments go before those.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+from runner.failpoints import failpoint
+
+from . import schema
+from .database import Database, Row
+
+NEW, RENEWED, ANEW = range(3)
+"""Why a trial is to be published: it was judged; a retry has judged it again; its edition has to hold it too."""
+
+_STATE = "publishing"
+_RUN = "run_id"
+_ADD = "INSERT OR IGNORE INTO unpublished (class, shard, position) VALUES (?, ?, ?)"
+_MARK = (
+    "INSERT INTO publishing SELECT class, shard, position FROM unpublished ORDER BY class, shard, position LIMIT ?",
+    "DELETE FROM unpublished WHERE (class, shard, position) <="
+    " (SELECT class, shard, position FROM publishing ORDER BY class DESC, shard DESC, position DESC LIMIT 1)",
+)
+_STAND = [name for name in schema.JUDGMENT_COLUMNS if name != "revision"]
+_ROWS = (
+    f"SELECT {', '.join(f'j.{name}' for name in _STAND)}, ({schema.REVISION}) + ?,"
+    f" {', '.join(f'a.{name}' for name in schema.REPLY_COLUMNS)}"
+    " FROM publishing p CROSS JOIN {table} j ON j.shard = p.shard AND j.position = p.position"
+    " LEFT JOIN attempts a ON a.id = j.attempt WHERE p.class {classes} ORDER BY p.class, p.shard, p.position"
+)
+
+
+class Statements(Protocol):
+    """The open database, inside a transaction."""
+
+    def value(self, sql: str, *parameters: Any) -> Any:
+        """The first column of the first row, or None."""
+
+    def change_many(self, sql: str, rows: Iterable[Row]) -> None:
+        """Executes once per row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What is published together. `after` and `until`: ids of attempts, the first exclusive."""
+
+    number: int
+    edition: int
+    revision: int
+    after: int
+    until: int
+    judgments: int
+    renewed: int
+    """New outcomes of a retry that is under way."""
+    catches_up: bool
+    """With this segment the edition holds everything that was judged when it was marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How far publishing has come. `place`: where to."""
+
+    place: str
+    writer: str
+    """Tells this ledger from another of the same run, which was rebuilt or is a copy."""
+    on: bool = True
+    edition: int = 0
+    revision: int = 0
+    """That the edition holds."""
+    stale: bool = True
+    """The judgments have moved since: another edition is to begin."""
+    whole: bool = False
+    """Everything judged before the edition began is in it."""
+    segment: int = 0
+    """The last that is done."""
+    attempts: int = 0
+    """The id of the last that is published."""
+    open: Segment | None = None
+
+
+class Segments:
+    """The segments of one ledger."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def state(self) -> Published | None:
+        """How far publishing has come; None where it never began."""
+        for (text,) in self._db.rows("SELECT value FROM meta WHERE key = ?", _STATE):
+            data = json.loads(text)
+            segment = data.pop("open")
+            return Published(**data, open=None if segment is None else Segment(**segment))
+        return None
+
+    def run_id(self) -> str:
+        """The run's own name, given once and for all places."""
+        with self._db.transaction():
+            known = self._db.value("SELECT value FROM meta WHERE key = ?", _RUN)
+            if known is None:
+                known = secrets.token_hex(16)
+                self._db.change(schema.PUT_META, _RUN, known)
+            return str(known)
+
+    def kept(self) -> dict[str, str]:
+        """What the ledger keeps of a run besides what is recorded: how endpoints enforce a form, and the like."""
+        return dict(self._db.rows("SELECT key, value FROM meta WHERE key LIKE 'structured %' OR key = 'copying_model'"))
+
+    def turn_on(self, place: str, *, segment: int, edition: int, attempts: int) -> None:
+        """Publish to a place that holds so many segments and editions, and the attempts up to that one."""
+        before = self.state()
+        writer = secrets.token_hex(8) if before is None else before.writer
+        with self._db.transaction():
+            self._db.change("DELETE FROM publishing")
+            self._put(Published(place, writer, segment=segment, edition=edition, attempts=attempts))
+
+    def turn_off(self) -> None:
+        """Publish no more. What is judged meanwhile belongs to the edition that begins when it is turned on again."""
+        state = self.state()
+        if state is not None and state.on:
+            with self._db.transaction():
+                self._put(replace(state, on=False, stale=True))
+                self._db.change("DELETE FROM unpublished")
+
+    def begin_edition(self, revision: int) -> None:
+        """Publish all judgments anew, as they stand under this revision. What was never published comes first."""
+        state = self.state()
+        assert state is not None
+        with self._db.transaction():
+            self._db.change("DELETE FROM unpublished WHERE class <> ?", NEW)
+            self._db.change(
+                "INSERT INTO unpublished SELECT ?1, shard, position FROM judgments j WHERE NOT EXISTS (SELECT 1 FROM"
+                " unpublished u WHERE u.class = ?2 AND u.shard = j.shard AND u.position = j.position)", ANEW, NEW,
+            )  # fmt: skip
+            self._db.change("INSERT INTO unpublished SELECT ?, shard, position FROM renewed", RENEWED)
+            # A segment that is marked is finished as it was marked, in its old edition: its name may be taken already.
+            edition = state.edition + 1
+            self._put(replace(state, on=True, edition=edition, revision=revision, stale=False, whole=False))
+
+    def moved(self) -> None:
+        """Inside the transaction that changes the plan: judgments have other places now, or none."""
+        state = self.state()
+        if state is not None:
+            for table in ("unpublished", "publishing"):
+                self._db.change(f"DELETE FROM {table}")
+            self._put(replace(state, stale=True))
+
+    def mark(self, rows: int) -> Segment | None:
+        """The next segment, of about so many rows, or the one that was begun; None: there is nothing to publish."""
+        with self._db.transaction():
+            state = self.state()
+            if state is None or not state.on or state.stale:
+                return None
+            if state.open is not None:
+                return state.open
+            last = self._last_attempt()
+            until = min(last, state.attempts + rows)
+            if until == last:
+                # Judgments go with or after the attempts that they were made of.
+                self._db.change(_MARK[0], rows)
+                self._db.change(_MARK[1])
+            kinds: dict[int, int] = dict(self._db.rows("SELECT class = 1, count(*) FROM publishing GROUP BY 1"))
+            if not kinds and until == state.attempts and state.whole:
+                return None
+            segment = Segment(
+                number=state.segment + 1,
+                edition=state.edition,
+                revision=state.revision,
+                after=state.attempts,
+                until=until,
+                judgments=kinds.get(0, 0),
+                renewed=kinds.get(1, 0),
+                catches_up=until == last and not self._db.value("SELECT EXISTS (SELECT 1 FROM unpublished)"),
+            )
+            self._put(replace(state, open=segment))
+        failpoint("after-mark")
+        return segment
+
+    def done(self, number: int) -> None:
+        """A segment is published. Said again, it changes nothing."""
+        failpoint("before-delete")
+        with self._db.transaction():
+            state = self.state()
+            if state is None or state.open is None or state.open.number != number:
+                return
+            self._db.change("DELETE FROM publishing")
+            whole = state.whole or (state.open.catches_up and state.open.edition == state.edition)
+            self._put(replace(state, open=None, segment=number, attempts=state.open.until, whole=whole))
+
+    def rows(self, *, renewed: bool) -> tuple[list[str], list[Row]]:
+        """Column names and the judgments of the marked segment: those that stand, or the new outcomes of a retry."""
+        table, classes = ("renewed", "= 1") if renewed else ("judgments", "<> 1")
+        found = self._db.rows(_ROWS.format(table=table, classes=classes), int(renewed))
+        return [*_STAND, "revision", *schema.REPLY_COLUMNS], found
+
+    def behind(self) -> int:
+        """How many judgments and attempts are not published yet."""
+        state = self.state()
+        if state is None:
+            return 0
+        waiting = sum(self._db.rows(f"SELECT count(*) FROM {table}")[0][0] for table in ("unpublished", "publishing"))
+        return int(waiting + max(0, self._last_attempt() - state.attempts))
+
+    def _last_attempt(self) -> int:
+        return int(self._db.rows("SELECT coalesce(max(id), 0) FROM attempts")[0][0])
+
+    def _put(self, state: Published) -> None:
+        self._db.change(schema.PUT_META, _STATE, json.dumps(asdict(state)))
+
+
+def meta(run_id: str, state: Published) -> dict[str, str]:
+    """What a ledger keeps of a run that is published already."""
+    return {_RUN: run_id, _STATE: json.dumps(asdict(state))}
+
+
+def to_publish(db: Statements, trials: Iterable[tuple[int, int]], *, renewed: bool = False) -> None:
+    """Inside the transaction that records judgments: they are to be published, if the run is."""
+    # A lookup a batch: another process turns it on and off.
+    state = db.value("SELECT value FROM meta WHERE key = ?", _STATE)
+    if state is not None and json.loads(state)["on"]:
+        db.change_many(_ADD, [(RENEWED if renewed else NEW, *place) for place in trials])

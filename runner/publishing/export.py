@@ -1,0 +1,251 @@
+"""Writes a run's results in the formats of other tools.
+
+Every format has the columns of `columns.COLUMNS`, but for `longmemeval`: rows of the official result file, one system
+judged by one judge model, in which a row without a verdict has no place; those are left out and counted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, get_args
+
+import orjson
+import polars as pl
+import pyarrow.parquet as pq
+
+from judges import STATES, Judge, text_of
+from runner.config import RunConfig
+from runner.dataset.staged_items import Staged
+from runner.errors import InputError
+from runner.ledger.ledger import Ledger
+
+from .parquet_writer import arrow
+from .result_frames import COLUMNS, frames
+
+Format = Literal["jsonl", "csv", "parquet", "longmemeval"]
+Reading = Literal["official", "strict"]
+
+_FORMULA = r"^[=+\-@]"
+"""A spreadsheet would run such a cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export wrote."""
+
+    rows: int
+    left_out: int
+    """Rows without a verdict, which the format has no place for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The part of a run to export; None: all."""
+
+    judge: str | None = None
+    model: str | None = None
+    system: str | None = None
+    states: tuple[str, ...] = ()
+    """Trials that ended so; empty: all."""
+
+
+def export(
+    config: RunConfig,
+    judges: Mapping[str, Judge],
+    staged: Staged,
+    ledger: Ledger,
+    *,
+    format: Format,
+    to: Path | None = None,
+    select: Selection = Selection(),
+    reading: Reading = "strict",
+) -> Exported:
+    """Write the selected results to a file, replaced in one step, or to stdout."""
+    if format not in get_args(Format):
+        raise InputError(f"--format {format}: must be one of {', '.join(get_args(Format))}")
+    if reading not in get_args(Reading):
+        raise InputError(f"--reading {reading}: must be one of {', '.join(get_args(Reading))}")
+    if reading == "official" and format != "longmemeval":
+        raise InputError("--reading chooses the labels of --format longmemeval; the other formats hold both readings")
+    select = _checked(select, ledger, staged, only_one=format == "longmemeval")
+    tables = frames(
+        staged, ledger, config, judges, judge=select.judge, model=select.model, fields=format == "longmemeval"
+    )
+    wanted = _wanted(select)
+    selected = (table.filter(wanted) if wanted else table for table in tables)
+    if format == "longmemeval":
+        assert select.judge is not None
+        label = _label(judges[select.judge], reading)
+        with _output(to) as file:
+            return _write_longmemeval(selected, file, label)
+    write = {"jsonl": _write_jsonl, "csv": _write_csv, "parquet": _write_parquet}[format]
+    if to is None and format == "parquet":
+        raise InputError("--format parquet needs a file: give --to FILE")
+    with _output(to) as file:
+        return Exported(write(selected, file, config), 0)
+
+
+def _wanted(select: Selection) -> list[pl.Expr]:
+    wanted = [pl.col("system") == select.system] if select.system else []
+    return [*wanted, pl.col("state").is_in(select.states)] if select.states else wanted
+
+
+def _checked(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) -> Selection:
+    shards = [row.shard for row in ledger.shards()]
+    choices = {
+        "judge": sorted({shard.judge for shard in shards}),
+        "model": sorted({shard.model for shard in shards}),
+        "system": sorted(staged.coverage),
+    }
+    chosen: dict[str, str | None] = {}
+    for name, known in choices.items():
+        value = getattr(select, name)
+        if value is not None and value not in known:
+            near = difflib.get_close_matches(value, known, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"
+            raise InputError(f"--{name} {value}: the run has no such {name}; {meant}")
+        if value is None and only_one:
+            if len(known) != 1:
+                raise InputError(
+                    f"--format longmemeval writes one judge, model and system to a file; "
+                    f"choose one with --{name}: {', '.join(known) or 'there are none'}"
+                )
+            value = known[0]
+        chosen[name] = value
+    if unknown := [state for state in select.states if state not in STATES]:
+        raise InputError(f"--state {unknown[0]}: must be of {', '.join(STATES)}")
+    return Selection(**chosen, states=select.states)
+
+
+def _write_jsonl(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig) -> int:
+    labels = {name: label.type for name, label in config.items.labels.items()}
+    rows = 0
+    for table in tables:
+        for row in table.with_columns(_instants(table)).iter_rows(named=True):
+            row["scores"] = _mapping(row["scores"])
+            row["labels"] = _labels(row["labels"], labels)
+            row["verdict"] = None if row["verdict"] is None else orjson.Fragment(row["verdict"])
+            file.write(orjson.dumps(row) + b"\n")
+        rows += len(table)
+    return rows
+
+
+def _write_csv(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig) -> int:
+    labels = {name: label.type for name, label in config.items.labels.items()}
+
+    def as_json(column: str, convert: Callable[[Any], Any]) -> pl.Expr:
+        def text(values: pl.Series) -> pl.Series:
+            return pl.Series(
+                [None if v is None else orjson.dumps(convert(v)).decode() for v in values.to_list()], dtype=pl.String
+            )
+
+        return pl.col(column).map_batches(text, return_dtype=pl.String)
+
+    rows = 0
+    header = True
+    for table in tables:
+        plain = table.with_columns(
+            as_json("scores", _mapping),
+            as_json("labels", lambda entries: _labels(entries, labels)),
+            as_json("notes", list),
+            as_json("slices", list),
+            as_json("injection_signs", list),
+            *_instants(table),
+        )
+        strings = pl.col(pl.String)
+        safe = plain.with_columns(
+            pl.when(strings.str.contains(_FORMULA)).then("'" + strings).otherwise(strings).name.keep()
+        )
+        safe.write_csv(file, include_header=header)
+        header = False
+        rows += len(table)
+    if header:
+        pl.DataFrame(schema=dict.fromkeys(COLUMNS, pl.String)).write_csv(file)
+    return rows
+
+
+def _write_parquet(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig) -> int:
+    rows = 0
+    with pq.ParquetWriter(file, arrow(pl.DataFrame(schema=COLUMNS)).schema, compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(arrow(table))
+            rows += len(table)
+    return rows
+
+
+def _write_longmemeval(tables: Iterator[pl.DataFrame], file: BinaryIO, label: Callable[[Any], bool | None]) -> Exported:
+    rows = left_out = 0
+    for table in tables:
+        # The official file has one row per question: of several repeats the first, and nothing of control items.
+        for row in table.filter((pl.col("repeat") == 0) & ~pl.col("is_control")).iter_rows(named=True):
+            judged = label(row)
+            if judged is None:
+                left_out += 1
+                continue
+            official = {
+                "question_id": row["question_id"],
+                "hypothesis": text_of(json.loads(row["fields"]).get("response")),
+                "autoeval_label": {"model": row["model_id"], "label": judged},
+            }
+            file.write(orjson.dumps(official) + b"\n")
+            rows += 1
+    return Exported(rows, left_out)
+
+
+def _label(judge: Judge, reading: Reading) -> Callable[[Any], bool | None]:
+    """A row's label: by the official reading of the first reply, or by the verdict."""
+    if reading == "official":
+        if judge.official("") is None:
+            raise InputError(f"--reading official: judge {judge.name!r} declares no official reading")
+        return lambda row: row["official_reading"]
+    if not judge.binary or len(judge.verdict_fields) != 1:
+        raise InputError(f"--format longmemeval needs yes-or-no verdicts; judge {judge.name!r} gives others")
+    name = judge.verdict_fields[0]
+    return lambda row: None if row["scores"] is None else (_mapping(row["scores"]) or {})[name] == 1.0
+
+
+def _mapping(entries: list[dict[str, Any]] | None) -> dict[str, Any] | None:
+    return None if entries is None else {entry["key"]: entry["value"] for entry in entries}
+
+
+def _labels(entries: list[dict[str, Any]] | None, types: Mapping[str, str]) -> dict[str, Any] | None:
+    """Labels with the type they were declared to have."""
+    found = _mapping(entries) or {}
+    return {
+        name: orjson.loads(value) if types.get(name) in ("bool", "ordinal") else value for name, value in found.items()
+    }
+
+
+def _instants(table: pl.DataFrame) -> list[pl.Expr]:
+    """Times as ISO 8601 text: zone names need a database that not every machine has."""
+    return [
+        pl.col(name).dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ")
+        for name, kind in table.schema.items()
+        if kind == pl.Datetime
+    ]
+
+
+@contextmanager
+def _output(to: Path | None) -> Iterator[BinaryIO]:
+    if to is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    fresh = to.with_name(f".{to.name}.new")
+    try:
+        with fresh.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(to)
+    except OSError as error:
+        raise InputError(f"--to {to}: cannot be written: {error.strerror}") from None
+    finally:
+        fresh.unlink(missing_ok=True)

@@ -1,0 +1,275 @@
+"""Places that results are published to: a directory, or a bucket of S3 or Google Cloud Storage.
+
+Whatever is put there is put whole, and only where nothing of that name is yet: the one operation on which two writers
+can rely. Hides how a directory and a bucket do that, temporary names and syncs, endpoints, credentials and errors.
+"""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from runner.dataset.remote_files import endpoint_of, is_remote, place_of, region_of, without_secrets
+from runner.dataset.staged_items import sync
+from runner.errors import ConfigError
+from runner.failpoints import failpoint
+
+CONNECT_S = 5
+REQUEST_S = 30
+RETRIES = 3
+RETRY_S = 15
+_SHOWN = 300
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
+
+_Result = TypeVar("_Result")
+
+
+class DestinationError(Exception):
+    """The place cannot be read or written at present."""
+
+
+class Destination(Protocol):
+    """A place for files with names such as `results/1.parquet`."""
+
+    @property
+    def url(self) -> str:
+        """What it is called."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Put a file in the place of what is there."""
+
+    def read(self, name: str) -> bytes | None:
+        """A file's content; None where there is none."""
+
+    def names(self, folder: str, after: str = "") -> list[str]:
+        """All files below a folder, sorted; with `after` those whose names come behind that."""
+
+
+class Directory:
+    """A directory of this machine or of a shared file system."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.url = str(path)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
+        with _told(self.url):
+            target = self._path / name
+            if target.exists():
+                return False
+            self._folder(target.parent)
+            # What a writer that was killed left of it. Should that one live, it fails, tries again, and finds it there.
+            for left in target.parent.glob(f".{target.name}.*"):
+                left.unlink(missing_ok=True)
+            temporary = self._written(target, content)
+            failpoint("after-tmp")
+            try:
+                created = _linked(temporary, target)
+            finally:
+                temporary.unlink(missing_ok=True)
+            sync(target.parent)
+            failpoint("after-rename")
+            return created
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Put a file in the place of what is there."""
+        with _told(self.url):
+            target = self._path / name
+            self._folder(target.parent)
+            self._written(target, content).replace(target)
+            sync(target.parent)
+
+    def read(self, name: str) -> bytes | None:
+        """A file's content; None where there is none."""
+        with _told(self.url):
+            try:
+                return (self._path / name).read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def names(self, folder: str, after: str = "") -> list[str]:
+        """All files below a folder, sorted; with `after` those whose names come behind that."""
+        with _told(self.url):
+            files = (path for path in (self._path / folder).rglob("*") if path.is_file())
+            found = [str(path.relative_to(self._path)) for path in files if not path.name.startswith(".")]
+            return sorted(name for name in found if name > after)
+
+    def _folder(self, folder: Path) -> None:
+        made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for each in made:
+            sync(each.parent)
+
+    def _written(self, target: Path, content: bytes) -> Path:
+        # A name of its own: a writer that was taken for dead must not write into the same file.
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            # A full disk is not left with half a file on it.
+            temporary.unlink(missing_ok=True)
+            raise
+        return temporary
+
+
+class Bucket:
+    """A bucket of an object store, or a part of it. obstore's client has the conditional put, pyarrow's has not."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._scheme, _, path = url.partition("://")
+        self._bucket, _, self._prefix = path.partition("/")
+        self._opened: Any = None
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
+        from obstore.exceptions import AlreadyExistsError
+
+        def put() -> bool:
+            failpoint("after-tmp")
+            try:
+                self._store().put(name, content, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+            failpoint("after-rename")
+            return True
+
+        return self._asked(put)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Put a file in the place of what is there."""
+        self._asked(lambda: self._store().put(name, content))
+
+    def read(self, name: str) -> bytes | None:
+        """A file's content; None where there is none."""
+
+        def get() -> bytes | None:
+            try:
+                return bytes(self._store().get(name).bytes())
+            except FileNotFoundError as error:
+                if "NoSuchBucket" in str(error):
+                    raise
+                return None
+
+        return self._asked(get)
+
+    def names(self, folder: str, after: str = "") -> list[str]:
+        """All files below a folder, sorted; with `after` those whose names come behind that."""
+
+        def listed() -> list[str]:
+            pages = self._store().list(folder, offset=after or None)
+            return sorted(str(entry["path"]) for page in pages for entry in page)
+
+        return self._asked(listed)
+
+    def _store(self) -> Any:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> Any:
+        from obstore.store import GCSStore, S3Store
+
+        endpoint = endpoint_of(self._scheme)
+        how: dict[str, Any] = {
+            "prefix": self._prefix or None,
+            "client_options": {
+                "connect_timeout": f"{CONNECT_S}s",
+                "timeout": f"{REQUEST_S}s",
+                "allow_http": endpoint is not None and not endpoint.startswith("https://"),
+            },
+            "retry_config": {"max_retries": RETRIES, "retry_timeout": datetime.timedelta(seconds=RETRY_S)},
+        }
+        if self._scheme == "gs":
+            if endpoint is not None:
+                address = endpoint if "://" in endpoint else f"http://{endpoint}"
+                # An emulator asks for no credentials. With skip_signature some are looked for all the same.
+                how["config"] = {"base_url": address.rstrip("/"), "bearer_token": "emulated"}
+            return GCSStore(self._bucket, **how)
+        if endpoint is not None:
+            how["endpoint"] = endpoint
+        if region := region_of(self._scheme, self._bucket):
+            how["region"] = region
+        if (credentials := _profile()) is not None:
+            how["credential_provider"] = credentials
+        return S3Store(self._bucket, **how)
+
+    def _asked(self, question: Callable[[], _Result]) -> _Result:
+        from obstore.exceptions import BaseError
+
+        try:
+            return question()
+        except (BaseError, OSError, ValueError) as error:
+            raise DestinationError(f"{self.url}: {_reason(error)}") from None
+
+
+def destination(written: str, base: Path, name: str) -> Destination:
+    """The place that a config's `publish` names, and the part of it for the run of this name."""
+    place = place_of(written, base, name)
+    return Bucket(place) if is_remote(written) else Directory(Path(place))
+
+
+def refuse_inside(place: Destination, directory: Path) -> None:
+    """ConfigError where the place would be lost together with the run's directory."""
+    if isinstance(place, Directory) and Path(place.url).is_relative_to(directory.resolve()):
+        raise ConfigError(f"publish: {place.url} is inside the run's own directory, and would be lost together with it")
+
+
+def _linked(temporary: Path, target: Path) -> bool:
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # A file system without hard links: as good as it gets, should two writers meet there in this very moment.
+        if target.exists():
+            return False
+        temporary.rename(target)
+    return True
+
+
+@contextmanager
+def _told(url: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DestinationError(f"{url}: {error.strerror or error}") from None
+
+
+def _profile() -> Any:
+    """Credentials of a profile, which only Amazon's own library can read, where that is installed."""
+    if os.environ.get("AWS_ACCESS_KEY_ID"):
+        return None
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:
+        return None
+    try:
+        return Boto3CredentialProvider()
+    except ValueError:  # it has none
+        return None
+    except Exception as error:  # it has no common root of its errors
+        raise DestinationError(f"the credentials of Amazon's profile: {error}") from None
+
+
+def _reason(error: Exception) -> str:
+    told = str(error).partition("\n\nDebug source")[0]
+    told = without_secrets(re.sub(r"\s+", " ", re.sub(r"<\?xml[^>]*>", "", told)).strip())
+    return told if len(told) <= _SHOWN else told[:_SHOWN] + "…"

@@ -1,0 +1,277 @@
+"""Publishes a run while it is judged: a segment after the other, beside the loop, and the rest at the end.
+
+Trouble with the place never stops the judging: it is told once, tried again, and what is left at the end is said with
+its number. Hides who reads and writes: the one writer of the ledger marks what a segment holds and takes the mark away,
+the rows are read and written by a thread with a ledger of its own, opened to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import platform
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from judges import Judge
+from runner.config import RunConfig
+from runner.dataset.staged_items import Staged, load_staged
+from runner.errors import ConfigError
+from runner.ledger.ledger import Ledger
+from runner.ledger.run_directory import RunDirectory
+from runner.ledger.segments import Published, Segment
+
+from .mirror import ATTEMPTS, COMPLETE, EDITION, RENEWED, Entry, Mirror, TakenOver, edition_folder, files_of, parquet
+from .object_store import DestinationError, destination, refuse_inside
+from .restore import Rebuilt, rebuild
+from .result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, segment_frames
+
+if TYPE_CHECKING:
+    from runner.ledger.aggregator import AggregatorHandle
+
+# It brings all that asks an endpoint: a second of start-up that a run with nothing to do does not pay.
+
+PERIOD_S = 20.0
+"""Between segments; what is judged meanwhile and the time to write it are what a lost machine loses."""
+LAST_CALL_S = 2.0
+"""How long the aggregator is waited for when the judging is over: it may be away, and `finish` does what is left."""
+ROWS = 20_000
+"""Attempts, and judgments, of a segment."""
+
+log = structlog.get_logger()
+
+
+class Publishing:
+    """The publishing of one run directory in one session, where its config says where to."""
+
+    def __init__(self, config: RunConfig, judges: Sequence[Judge], run: RunDirectory, base: Path) -> None:
+        self._config = config
+        self._judges = {judge.name: judge for judge in judges}
+        self._run = run
+        self.mirror: Mirror | None = None
+        if config.publish is not None:
+            self.mirror = Mirror(destination(config.publish, base, config.name))
+            refuse_inside(self.mirror.place, run.path)
+        self._claimed = self._looked = False
+        self._items: Staged | None = None
+        self._troubled = False
+        self._writing: asyncio.Future[None] | None = None
+        self.published: str | None = None
+        """Where the results are, if this session has published any."""
+        self.rebuilt: Rebuilt | None = None
+        """What was made anew of a lost ledger."""
+        self.trouble: str | None = None
+        """Why not everything is published, where that is so at the end."""
+
+    def rebuild(self, meaning: Mapping[str, Any]) -> None:
+        """Make the ledger anew where it is lost and the run was published. `meaning`: the config's."""
+        if self.mirror is None or self._run.ledger.exists():
+            return
+        try:
+            found = rebuild(self.mirror, self._run, meaning)
+        except DestinationError as error:
+            raise ConfigError(
+                f"publish: cannot be read, so that it is not known whether this run is there: {error}; with "
+                "`publish: null` it begins anew"
+            ) from None
+        self.rebuilt = found if found is not None and found.attempts + found.judgments else None
+
+    def begin(self, ledger: Ledger, *, judging: bool) -> None:
+        """Before anything is paid: the place can be written, and holds this run or none; ConfigError otherwise."""
+        try:
+            self._begin(ledger, judging)
+        except DestinationError as error:
+            raise ConfigError(
+                f"publish: cannot be written: {error}; with `publish: null` the run is judged without it"
+            ) from None
+        except TakenOver as other:
+            raise ConfigError(self._taken_over(other)) from None
+
+    @asynccontextmanager
+    async def beside(self, aggregator: AggregatorHandle) -> AsyncIterator[None]:
+        """Publish while the block judges."""
+        if self.mirror is None:
+            yield
+            return
+        why: Exception | None = None
+        ended = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(self._keep(aggregator, self.mirror, ended))
+            try:
+                yield
+            except Exception as error:
+                # Raised below as it is, and not as one of a group.
+                why = error
+            ended.set()
+            if self._writing is not None:
+                await asyncio.wait({self._writing})
+            await asyncio.wait({keeping}, timeout=LAST_CALL_S)
+            keeping.cancel()
+        if why is not None:
+            raise why
+
+    def finish(self, ledger: Ledger) -> None:
+        """Publish all that is left. `trouble` tells afterwards what could not be."""
+        self.trouble = None
+        if self.mirror is None:
+            ledger.segments.turn_off()
+            return
+        try:
+            self._begin(ledger, judging=False)
+            while (segment := ledger.segments.mark(ROWS)) is not None:
+                self._carry_out(self.mirror, segment, ledger)
+                ledger.segments.done(segment.number)
+            if self.published is not None:
+                self._tell(self.mirror)
+        except DestinationError as error:
+            self.trouble = (
+                f"publishing is behind by {ledger.segments.behind():,} judgments and requests: {error}; "
+                "they are safe in run.db, and the same command publishes them"
+            )
+        except TakenOver as other:
+            self.trouble = self._taken_over(other)
+
+    def _begin(self, ledger: Ledger, judging: bool) -> None:
+        if self.mirror is None:
+            ledger.segments.turn_off()
+            return
+        state = ledger.segments.state()
+        revision = ledger.revisions.present()
+        current = (
+            state is not None
+            and (state.place, state.on, state.stale) == (self.mirror.place.url, True, False)
+            and state.revision == revision
+        )
+        if not judging and current and state is not None and state.whole and not ledger.segments.behind():
+            self._look_ahead(self.mirror, state)
+            return
+        if not self._claimed:
+            self._claim(self.mirror, ledger, state)
+            self._tell(self.mirror)
+            self._claimed = True
+        if not current:
+            ledger.segments.begin_edition(revision)
+
+    def _look_ahead(self, mirror: Mirror, state: Published) -> None:
+        """Where nothing is to be published: say so if the run went on elsewhere, since more is refused here then."""
+        if self._claimed or self._looked:
+            return
+        self._looked = True
+        # A place that cannot be reached is no trouble of a run that needs nothing of it.
+        with suppress(DestinationError):
+            try:
+                _refuse_successor(mirror, state)
+            except TakenOver as other:
+                log.warning("publishing_ended", why=self._taken_over(other))
+
+    def _claim(self, mirror: Mirror, ledger: Ledger, state: Published | None) -> None:
+        mirror.claim(ledger.segments.run_id(), self._config.name)
+        if state is not None and state.place == mirror.place.url:
+            _refuse_successor(mirror, state)
+            return
+        last = mirror.last_entry()
+        if last is None:
+            ledger.segments.turn_on(mirror.place.url, segment=0, edition=0, attempts=0)
+            return
+        if state is None or last.writer != state.writer:
+            raise TakenOver(last.by)
+        attempts = mirror.seal(last)
+        ledger.segments.turn_on(mirror.place.url, segment=last.segment, edition=last.edition, attempts=attempts)
+
+    async def _keep(self, aggregator: AggregatorHandle, mirror: Mirror, ended: asyncio.Event) -> None:
+        while not ended.is_set():
+            try:
+                caught_up = await self._next(aggregator, mirror)
+            except TakenOver as other:
+                log.warning("publishing_ended", why=self._taken_over(other))
+                return
+            if caught_up:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PERIOD_S):
+                        await ended.wait()
+
+    async def _next(self, aggregator: AggregatorHandle, mirror: Mirror) -> bool:
+        """Publish a segment; whether nothing is left for the moment."""
+        try:
+            segment = await aggregator.mark_segment(ROWS)
+            if segment is None:
+                return True
+            self._writing = asyncio.ensure_future(asyncio.to_thread(self._read_and_write, mirror, segment))
+            try:
+                await self._writing
+            finally:
+                self._writing = None
+            await aggregator.segment_done(segment.number)
+        except TakenOver:
+            raise
+        except Exception as error:
+            # Whatever it is: the judging goes on, and at the end of the run it comes again, and is told as what it is.
+            if not self._troubled:
+                log.warning("publishing_failed", why=str(error) or repr(error), then="tried again; the judging goes on")
+            self._troubled = True
+            return True
+        if self._troubled:
+            log.warning("publishing_goes_on", to=mirror.place.url)
+        self._troubled = False
+        log.debug("published", segment=segment.number, judgments=segment.judgments, until=segment.until)
+        return segment.catches_up
+
+    def _read_and_write(self, mirror: Mirror, segment: Segment) -> None:
+        with Ledger(self._run.ledger, read_only=True) as ledger:
+            self._carry_out(mirror, segment, ledger)
+
+    def _carry_out(self, mirror: Mirror, segment: Segment, ledger: Ledger) -> None:
+        """Write a segment; what of it was written before a crash stays as it is."""
+        if self._items is None:
+            # Its own: the loop reads the same files at the same time.
+            self._items = load_staged(self._run.items)
+        state = ledger.segments.state()
+        assert state is not None
+        folder = edition_folder(segment.edition, segment.revision)
+        begins = segment.edition == state.edition and not state.whole
+        if begins:
+            mirror.put(f"{folder}/{EDITION}", json.dumps([asdict(made) for made in ledger.revisions.listed()]).encode())
+        entry = Entry(
+            segment.number, state.writer, segment.edition, segment.revision, segment.after, segment.until,
+            files_of(segment), ledger.segments.kept(), f"{platform.node()}:{self._run.path.resolve()}",
+        )  # fmt: skip
+        mirror.begin(entry)
+        for name in entry.files:
+            mirror.put(name, self._content(name, segment, ledger, self._items))
+        if begins and segment.catches_up:
+            mirror.put(f"{folder}/{COMPLETE}", b"")
+            self._tell(mirror, folder)
+        self.published = f"{mirror.place.url}/{folder}"
+
+    def _content(self, name: str, segment: Segment, ledger: Ledger, items: Staged) -> bytes:
+        if name.startswith(ATTEMPTS):
+            return parquet(attempt_frames(ledger, after=segment.after, until=segment.until), ATTEMPT_COLUMNS)
+        renewed = name.startswith(RENEWED)
+        return parquet(segment_frames(items, ledger, self._config, self._judges, renewed=renewed), COLUMNS)
+
+    def _tell(self, mirror: Mirror, stands: str | None = None) -> None:
+        """Publish the run's manifest; `stands`: the folder whose results stand from now on."""
+        manifest = self._run.manifest()
+        if manifest is not None:
+            stands = stands or (mirror.manifest() or {}).get("results")
+            mirror.tell(manifest | ({"results": stands} if stands else {}))
+
+    def _taken_over(self, other: TakenOver) -> str:
+        assert self.mirror is not None
+        where = f" at {other}" if str(other) else ""
+        return (
+            f"publish: {self.mirror.place.url} has gone on without this directory: the run was rebuilt from it{where}. "
+            "Go on there, or set another `publish` for this directory"
+        )
+
+
+def _refuse_successor(mirror: Mirror, state: Published) -> None:
+    """TakenOver where another directory has written after this one's last segment."""
+    following = mirror.entry(state.segment + 1)
+    if following is not None and (state.open is None or following.writer != state.writer):
+        raise TakenOver(following.by)

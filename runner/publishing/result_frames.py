@@ -1,0 +1,381 @@
+"""The results of a run as frames: one row per planned trial, its item joined with its judgment.
+
+Everything that reads a run (metrics, export, Parquet, Python) reads these frames, so that a column means the same
+everywhere. A frame holds some tens of thousands of trials; memory does not grow with the run.
+
+The columns of a run's results and attempts, as frames, published files and exports have them. Only ever added to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+import polars as pl
+
+from judges import Item, Judge
+from runner.config import RunConfig
+from runner.dataset.staged_items import Staged
+from runner.ledger.ledger import Ledger
+from runner.ledger.schema import ALL_SHARDS
+from runner.messages import Shard
+
+TIME = pl.Datetime("us", "UTC")
+SCORES = pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
+LABELS = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
+"""Labels of all types share one map; a value that is no string stands as JSON writes it (`true`, `3.5`)."""
+
+COLUMNS: dict[str, Any] = {
+    "key": pl.String,
+    "run": pl.String,
+    "revision": pl.Int64,
+    "item_id": pl.String,
+    "question_id": pl.String,
+    "system": pl.String,
+    "group": pl.String,
+    "judge": pl.String,
+    "judge_fingerprint": pl.String,
+    "template": pl.String,
+    "model": pl.String,
+    "model_id": pl.String,
+    "served_model": pl.String,
+    "system_fingerprint": pl.String,
+    "repeat": pl.Int64,
+    "state": pl.String,
+    "reason": pl.String,
+    "verdict": pl.String,
+    "scores": SCORES,
+    "labels": LABELS,
+    "answer_text": pl.String,
+    "reasoning_text": pl.String,
+    "finish_reason": pl.String,
+    "stage": pl.String,
+    "notes": pl.List(pl.String),
+    "parser_version": pl.String,
+    "structured": pl.String,
+    "request_id": pl.String,
+    "batch_size": pl.Int64,
+    "batch_position": pl.Int64,
+    "bisect_depth": pl.Int64,
+    "official_reading": pl.Boolean,
+    "attempts": pl.Int64,
+    "input_tokens": pl.Float64,
+    "cached_tokens": pl.Float64,
+    "output_tokens": pl.Float64,
+    "reasoning_tokens": pl.Float64,
+    "cost_usd": pl.Float64,
+    "latency_s": pl.Float64,
+    "injection_suspect": pl.Boolean,
+    "is_control": pl.Boolean,
+    "judged_at": TIME,
+    "worker": pl.String,
+    "slices": pl.List(pl.String),
+    "injection_signs": pl.List(pl.String),
+    "attempt_id": pl.Int64,
+}
+"""Column → type of every results frame, of `results/*.parquet` and of exports; `state` is null while not judged."""
+
+ATTEMPT_COLUMNS: dict[str, Any] = {
+    "request_id": pl.String,
+    "keys": pl.List(pl.String),
+    "judge": pl.String,
+    "model": pl.String,
+    "model_id": pl.String,
+    "served_model": pl.String,
+    "system_fingerprint": pl.String,
+    "stage": pl.String,
+    "try": pl.Int64,
+    "state": pl.String,
+    "error": pl.String,
+    "status": pl.Int64,
+    "finish_reason": pl.String,
+    "answer_text": pl.String,
+    "reasoning_text": pl.String,
+    "refusal_text": pl.String,
+    "input_tokens": pl.Float64,
+    "cached_tokens": pl.Float64,
+    "output_tokens": pl.Float64,
+    "reasoning_tokens": pl.Float64,
+    "cost_usd": pl.Float64,
+    "latency_s": pl.Float64,
+    "retry_after_s": pl.Float64,
+    "late_duplicate": pl.Boolean,
+    "sent_at": TIME,
+    "worker": pl.String,
+    "reading": pl.String,
+    "parser_version": pl.String,
+    "attempt_id": pl.Int64,
+}
+"""Column → type of `attempts/*.parquet`: one row per request as made."""
+
+pass  # MOVED-EMPTY
+
+ROWS_PER_FRAME = 20_000
+
+_RAW: dict[str, Any] = {
+    **COLUMNS,
+    "shard": pl.Int64,
+    "position": pl.Int64,
+    "key": pl.Binary,
+    "keys": pl.Binary,
+    "scores": pl.String,
+    "notes": pl.String,
+    "official": pl.Int64,
+    "judged_at": pl.Float64,
+    "attempt": pl.Int64,
+    "refusal_text": pl.String,
+    "id": pl.Int64,
+    **{name: ATTEMPT_COLUMNS[name] for name in ("try", "error", "status", "retry_after_s", "reading")},
+    "late_duplicate": pl.Int64,
+    "sent_at": pl.Float64,
+}
+"""How the ledger's columns come."""
+
+
+def frames(
+    staged: Staged,
+    ledger: Ledger,
+    config: RunConfig,
+    judges: Mapping[str, Judge],
+    rows_per_frame: int = ROWS_PER_FRAME,
+    *,
+    judge: str | None = None,
+    model: str | None = None,
+    fields: bool = False,
+) -> Iterator[pl.DataFrame]:
+    """Every planned trial in the plan's order, or of one judge or model only; `fields` adds the items' fields."""
+    shards = [
+        row.shard for row in ledger.shards() if judge in (None, row.shard.judge) and model in (None, row.shard.model)
+    ]
+    for part in _parts(shards, rows_per_frame):
+        planned = _planned(part, staged, judges, fields)
+        frame = planned.join(_judgments(part, ledger), on=("shard", "position"), how="left", maintain_order="left")
+        yield _readable(frame, config, judges).select(*COLUMNS, *(["fields"] if fields else []))
+
+
+def segment_frames(
+    staged: Staged, ledger: Ledger, config: RunConfig, judges: Mapping[str, Judge], *, renewed: bool = False
+) -> Iterator[pl.DataFrame]:
+    """The judgments of the ledger's marked segment, as `frames` has them; or the new outcomes of a retry in it."""
+    judged = _typed(*ledger.segments.rows(renewed=renewed)).drop("template")
+    concerned = set(judged["shard"].unique())
+    shards = [row.shard for row in ledger.shards() if row.shard.id in concerned]
+    for part in _parts(shards, ROWS_PER_FRAME):
+        planned = _planned(part, staged, judges, fields=False)
+        frame = planned.join(judged, on=("shard", "position"), how="inner", maintain_order="left")
+        yield _readable(frame, config, judges).select(*COLUMNS)
+
+
+def _readable(frame: pl.DataFrame, config: RunConfig, judges: Mapping[str, Judge]) -> pl.DataFrame:
+    """Planned trials joined with their judgments, in the columns of results."""
+    models = {entry.name: entry.model for entry in config.models}
+    fingerprints = {name: each.fingerprint for name, each in judges.items()}
+    frame = _decoded(frame, "scores", SCORES, _score_entries)
+    frame = _decoded(frame, "notes", pl.List(pl.String), orjson.loads)
+    return frame.with_columns(
+        pl.col("key").bin.encode("hex"),
+        pl.lit(config.name).alias("run"),
+        pl.col("judge").replace_strict(fingerprints, return_dtype=pl.String).alias("judge_fingerprint"),
+        pl.col("model").replace_strict(models, return_dtype=pl.String).alias("model_id"),
+        pl.col("official").cast(pl.Boolean).alias("official_reading"),
+        (pl.col("injection_signs").list.len() > 0).alias("injection_suspect"),
+        pl.col("attempt").alias("attempt_id"),
+        _time("judged_at"),
+    )
+
+
+def attempt_frames(
+    ledger: Ledger,
+    rows_per_frame: int = ROWS_PER_FRAME,
+    before: int = ALL_SHARDS,
+    after: int = 0,
+    until: int | None = None,
+) -> Iterator[pl.DataFrame]:
+    """Every request as made, in the order of recording; without those for trials of the shards from `before` on.
+
+    `after` and `until`: of these ids only, the first exclusive.
+    """
+    while until is None or after < until:
+        limit = rows_per_frame if until is None else min(rows_per_frame, until - after)
+        columns, rows = ledger.attempt_rows(after, limit, before)
+        if not rows:
+            return
+        after = rows[-1][columns.index("id")]
+        yield (
+            _typed(columns, rows)
+            .with_columns(
+                pl.col("keys").bin.encode("hex").str.extract_all(".{32}"),
+                pl.col("late_duplicate").cast(pl.Boolean),
+                pl.col("id").alias("attempt_id"),
+                _time("sent_at"),
+            )
+            .filter(until is None or pl.col("attempt_id") <= until)
+            .select(*ATTEMPT_COLUMNS)
+        )
+
+
+def _time(column: str) -> pl.Expr:
+    micros = (pl.col(column) * 1e6).round().cast(pl.Int64)
+    return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias(column)
+
+
+def _parts(shards: Sequence[Shard], rows_per_frame: int) -> Iterator[list[Shard]]:
+    """Runs of neighbouring shards that make up a frame; the rows they span are bounded too."""
+    part: list[Shard] = []
+    low = high = trials = 0
+    for shard in shards:
+        end = shard.first_row + shard.rows
+        if part:
+            low, high = min(low, shard.first_row), max(high, end)
+            if trials + shard.trials > rows_per_frame or high - low > rows_per_frame:
+                yield part
+                part = []
+        if not part:
+            low, high, trials = shard.first_row, end, 0
+        part.append(shard)
+        trials += shard.trials
+    if part:
+        yield part
+
+
+def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge], fields: bool) -> pl.DataFrame:
+    """The trials of some shards with their items."""
+    first = min(shard.first_row for shard in shards)
+    rows = max(shard.first_row + shard.rows for shard in shards) - first
+    names = sorted({shard.judge for shard in shards})
+    wanted = ["row", "id", "question_id", "system", "group", "labels", *(f"template:{name}" for name in names)]
+    wanted += [f"suspect:{name}" for name in names] if staged.signs else []
+    items = staged.frame(first, rows, [*wanted, *(["fields"] if fields else [])])
+    items = _decoded(items, "labels", LABELS, _label_entries)
+    for name in names:
+        items = items.with_columns(_slices(judges[name], items, staged).alias(f"slices:{name}"), _signs(name, staged))
+    plan = pl.DataFrame(
+        {
+            "shard": [shard.id for shard in shards],
+            "judge": [shard.judge for shard in shards],
+            "model": [shard.model for shard in shards],
+            "repeat": [shard.repeat for shard in shards],
+            "first": [shard.first_row for shard in shards],
+            "row": [range(shard.first_row, shard.first_row + shard.rows) for shard in shards],
+        },
+        schema_overrides={"row": pl.List(pl.Int64)},
+    ).explode("row")
+
+    def of_judge(column: str) -> pl.Expr:
+        values = [pl.when(pl.col("judge") == name).then(pl.col(f"{column}:{name}")) for name in names]
+        return pl.coalesce(values).alias(column)
+
+    return (
+        plan.join(items, on="row", how="inner", maintain_order="left")
+        .with_columns(
+            of_judge("template"),
+            of_judge("slices"),
+            of_judge("injection_signs"),
+            (pl.col("row") - pl.col("first")).alias("position"),
+            (pl.col("row") >= staged.rows).alias("is_control"),
+        )
+        .filter(pl.col("template").is_not_null())
+        .rename({"id": "item_id"})
+    )
+
+
+def _signs(judge: str, staged: Staged) -> pl.Expr:
+    """The signs by which each item's text is suspect; null where they were not looked for."""
+    if not staged.signs:
+        return pl.lit(None, pl.List(pl.String)).alias(f"injection_signs:{judge}")
+    found = pl.col(f"suspect:{judge}").str.split(",")
+    return found.list.eval(pl.element().filter(pl.element() != "")).alias(f"injection_signs:{judge}")
+
+
+def _slices(judge: Judge, items: pl.DataFrame, staged: Staged) -> pl.Series:
+    """Which of the judge's extra slices each item belongs to."""
+    # Each distinct list is made once: making a column of as many lists as there are items takes longer than all else.
+    distinct: dict[tuple[str, ...], int] = {(): 0}
+    places = [0] * len(items)
+    if conditions := judge.slices.also.items():
+        loaded = _Fields(staged)
+        identity = items.select("row", "id", "question_id", "system", "group").iter_rows()
+        for place, (row, id_, question_id, system, group) in enumerate(identity):
+            item = Item(id_, question_id, system, group, _FieldsOf(loaded, row))
+            member = tuple(name for name, condition in conditions if condition.matches(item))
+            if member:
+                places[place] = distinct.setdefault(member, len(distinct))
+    return pl.Series([list(member) for member in distinct], dtype=pl.List(pl.String)).gather(places)
+
+
+class _Fields:
+    """Fields of items, loaded a few rows at a time when a condition asks: most look at question_id or group alone."""
+
+    ROWS = 1_000
+
+    def __init__(self, staged: Staged) -> None:
+        self._staged = staged
+        self._first = 0
+        self._values: list[bytes] = []
+
+    def of(self, row: int) -> dict[str, Any]:
+        """The fields of the item in that staged row."""
+        if not self._first <= row < self._first + len(self._values):
+            self._first = row
+            self._values = self._staged.frame(row, self.ROWS, ["fields"])["fields"].to_list()
+        # Not orjson: it makes floats of whole numbers beyond 64 bits.
+        fields: dict[str, Any] = json.loads(self._values[row - self._first])
+        return fields
+
+
+class _FieldsOf(Mapping[str, Any]):
+    """One item's fields, read when first looked at."""
+
+    def __init__(self, loaded: _Fields, row: int) -> None:
+        self._loaded = loaded
+        self._row = row
+
+    def __getitem__(self, name: str) -> Any:
+        return self._loaded.of(self._row)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded.of(self._row))
+
+    def __len__(self) -> int:
+        return len(self._loaded.of(self._row))
+
+
+def _score_entries(text: str) -> list[dict[str, Any]]:
+    return [{"key": name, "value": float(value)} for name, value in orjson.loads(text).items()]
+
+
+def _label_entries(data: bytes) -> list[dict[str, str]]:
+    labels = {name: value for name, value in orjson.loads(data).items() if value is not None}
+    return [
+        {"key": name, "value": value if isinstance(value, str) else orjson.dumps(value).decode()}
+        for name, value in labels.items()
+    ]
+
+
+def _judgments(shards: Sequence[Shard], ledger: Ledger) -> pl.DataFrame:
+    """The judgments of some shards: asked for in runs of neighbouring ids, so that no other shard's are loaded."""
+    columns: list[str] = []
+    rows: list[tuple[Any, ...]] = []
+    start = 0
+    for index, shard in enumerate(shards):
+        if index + 1 == len(shards) or shards[index + 1].id != shard.id + 1:
+            columns, found = ledger.judgment_rows(shards[start].id, shard.id)
+            rows += found
+            start = index + 1
+    return _typed(columns, rows).drop("template")
+
+
+def _typed(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
+    """The ledger's rows as a frame."""
+    values: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [[]] * len(columns)
+    return pl.DataFrame([pl.Series(name, column, _RAW[name]) for name, column in zip(columns, values, strict=True)])
+
+
+def _decoded(frame: pl.DataFrame, column: str, dtype: Any, decode: Callable[[Any], Any]) -> pl.DataFrame:
+    """A JSON column decoded. Each distinct text is decoded once: among scores, labels and notes they are few."""
+    distinct = frame[column].drop_nulls().unique()
+    table = pl.DataFrame({column: distinct, "decoded": pl.Series([decode(text) for text in distinct], dtype=dtype)})
+    joined = frame.join(table, on=column, how="left", maintain_order="left")
+    return joined.with_columns(pl.col("decoded").alias(column)).drop("decoded")

@@ -1,0 +1,183 @@
+"""The report as one JSON document: every number in full, shares never without their denominator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from runner.stats.agreement import Agreement
+from runner.stats.batch_effects import Neighbours
+from runner.stats.estimators import Mean, Metric, Rate
+from runner.stats.injection_stats import Part, Susceptibility
+from runner.stats.metrics import Binary, Line, Result
+
+from .model import SCHEMA_VERSION, Cost, Report
+from .notices import amounts, notices
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """Plain data, ready for any JSON writer; what has no value is null."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "run": report.name,
+        "directory": report.directory,
+        "revision": report.revision,
+        "parser_versions": report.parser_versions,
+        "status": report.status,
+        "complete": report.complete,
+        "simulated": report.simulated,
+        "planned": report.planned,
+        "done": report.done,
+        "done_share": report.done_share,
+        "unscored": report.unscored,
+        "cost_usd": report.cost_usd,
+        "requests": report.requests,
+        "unsettled": amounts(report.unsettled),
+        "notices": notices(report),
+        "config": {
+            "repeats": report.repeats,
+            "max_unscored": report.max_unscored,
+            "judges": [asdict(judge) for judge in report.judges],
+            "models": [asdict(model) for model in report.models],
+        },
+        "items": {
+            "rows": report.items,
+            "duplicates": report.duplicates,
+            "rejects": report.rejects,
+            "sample": None if report.sample is None else asdict(report.sample),
+            "empty_response": report.empty_response,
+            "coverage": [
+                asdict(part) | {"share": part.answered / part.total if part.total and report.comparable else None}
+                for part in report.coverage
+            ],
+        },
+        "intervals": {"clustered": report.clustered, "questions_with_several_answers": dict(report.several)},
+        "results": [_result(result) for result in report.results],
+        "agreement": [_agreement(entry) for entry in report.agreement],
+        "batches": [_batches(entry) for entry in report.batches],
+        "flags": [asdict(flag) for flag in report.flags],
+        "failures": {"total": report.failed, "trials": [asdict(entry) for entry in report.failures]},
+        "reading": report.reading.document(),
+        "served": [asdict(entry) for entry in report.serving],
+        "controls": [entry for each in report.susceptibility for entry in _controls(each)],
+        "injection": [_injection(entry) for entry in report.susceptibility],
+        "costs": [_cost(cost) for cost in report.costs],
+        "over_limit": [asdict(entry) for entry in report.over_limit],
+    }
+
+
+def _result(result: Result) -> dict[str, Any]:
+    return {
+        "judge": result.judge,
+        "model": result.model,
+        "system": result.system,
+        **_line(result.overall),
+        "groups": [{"group": name, **_line(line)} for name, line in result.groups.items()],
+        "macro": {name: asdict(entry) for name, entry in result.macro.items()},
+        "macro_official": result.macro_official,
+        "slices": [{"slice": name, **_line(line)} for name, line in result.slices.items()],
+        "reasons": {state: dict(reasons) for state, reasons in result.reasons.items()},
+        "stages": dict(result.stages),
+        "attempts_per_trial": result.attempts_per_trial,
+        "values": {
+            score: [{"value": value, "trials": trials} for value, trials in counts.items()]
+            for score, counts in result.values.items()
+        },
+        "choices": {label: asdict(share) for label, share in result.choices.items()},
+    }
+
+
+def _line(line: Line) -> dict[str, Any]:
+    return {
+        "planned": line.planned,
+        "scored": line.scored,
+        "malformed": line.malformed,
+        "refused": line.refused,
+        "failed": line.failed,
+        "poisoned": line.poisoned,
+        "unscored": line.unscored,
+        "not_done": line.not_done,
+        "scores": _scores(line.scores),
+        "official": None if line.official is None else asdict(line.official),
+    }
+
+
+def _scores(scores: Mapping[str, Binary | Mean]) -> dict[str, Any]:
+    return {
+        name: {"kind": "binary" if isinstance(entry, Binary) else "graded", **asdict(entry)}
+        for name, entry in scores.items()
+    }
+
+
+def _agreement(entry: Agreement) -> dict[str, Any]:
+    accuracy, kappa = (entry.metrics.get(name) for name in ("accuracy", "kappa"))
+    sides = ("judge", "human") if entry.second is None else ("first", "second")
+    return {
+        "judge": entry.judge,
+        "model": entry.model,
+        "system": entry.system,
+        "label": entry.label,
+        "second_label": entry.second,
+        "of": entry.of,
+        "kind": entry.kind,
+        "threshold": entry.threshold,
+        "second_threshold": entry.second_threshold,
+        "ranges": None if entry.ranges is None else asdict(entry.ranges),
+        "n": entry.n,
+        "accuracy": None if accuracy is None else _rate(accuracy, entry.n),
+        "kappa": None if kappa is None else kappa.value,
+        "kappa_undefined": None if kappa is None or kappa.value is not None else kappa.reason,
+        "metrics": {name: asdict(metric) for name, metric in entry.metrics.items()},
+        "confusion": None if entry.confusion is None else {"_".join(sides): asdict(entry.confusion)},
+        "choices": [dict(zip((*sides, "n"), choice, strict=True)) for choice in entry.choices],
+    }
+
+
+def _controls(entry: Susceptibility) -> Iterator[dict[str, Any]]:
+    for part in entry.controls:
+        yield {"judge": entry.judge, "model": entry.model, "control": part.name, **_part(part)}
+
+
+def _injection(entry: Susceptibility) -> dict[str, Any]:
+    return {
+        "judge": entry.judge,
+        "model": entry.model,
+        "signs": dict(entry.signs),
+        "suspects": _part(entry.suspects),
+        "others": _part(entry.others),
+    }
+
+
+def _part(part: Part) -> dict[str, Any]:
+    """`right`: the share of scored trials that were judged right, where the score says what is."""
+    scores: dict[str, Any] = {}
+    for name, found in part.scores.items():
+        if isinstance(found, Rate):
+            scores[name] = {"kind": "binary", "right": asdict(found)}
+        else:
+            reached = None if found.reached is None else asdict(found.reached)
+            scores[name] = {"kind": "graded", "right": reached, "threshold": found.threshold} | asdict(found.spread)
+    counted = {name: getattr(part, name) for name in ("planned", "scored", "unscored", "not_done")}
+    return counted | {"scores": scores, "choices": {label: asdict(share) for label, share in part.choices.items()}}
+
+
+def _rate(share: Metric, n: int) -> dict[str, Any]:
+    hits = None if share.value is None else round(share.value * n)
+    return {"hits": hits, "n": n, "value": share.value, "low": share.low, "high": share.high}
+
+
+def _batches(entry: Neighbours) -> dict[str, Any]:
+    return asdict(entry) | {"size_matters": entry.size_matters, "place_matters": entry.place_matters}
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    usage = asdict(cost.usage)
+    return {
+        "judge": cost.judge,
+        "model": cost.model,
+        "requests": cost.requests,
+        **usage,
+        "cost_usd": usage["cost_usd"] if cost.priced else None,
+        "latency_s": asdict(cost.latency),
+    }

@@ -1,0 +1,215 @@
+"""What a report says, as one frozen record: the renderers add form, never a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runner.dataset.sampling import Drawn
+from runner.ledger.ledger import Spend
+from runner.messages import Bound, Usage
+from runner.stats.agreement import Agreement
+from runner.stats.batch_effects import Neighbours
+from runner.stats.injection_stats import Susceptibility
+from runner.stats.metrics import Latency, Result
+from runner.stats.model_drift import Served
+
+from .failures import Failure
+from .parse_summary import Reading
+
+SCHEMA_VERSION = 1
+"""Of the JSON document; changes when a key changes its meaning or goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeFacts:
+    """A judge of the run."""
+
+    name: str
+    fingerprint: str
+    protocol_notes: tuple[str, ...]
+    parser_versions: tuple[str, ...]
+    trials: int
+    """Items that the judge routes."""
+    unrouted: int
+    cautions: Mapping[str, int]
+    """What is to be said about some items → how many."""
+    example: str | None
+    """The reply that a batched judge's prompt shows as its example."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """A judge model of the run, as asked for and as served."""
+
+    name: str
+    model_id: str
+    revision: str | None
+    served: tuple[str, ...]
+    structured: tuple[str, ...]
+    simulated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many of the reference questions a system answered."""
+
+    system: str
+    answered: int
+    total: int
+    empty: int
+    """Answers with nothing in them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one judge × model took. Every request counts, repeated and failed ones too."""
+
+    judge: str
+    model: str
+    requests: int
+    usage: Usage
+    priced: bool
+    latency: Latency
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A note that judgments of a judge × model have: how many have it, and how often it was met in all."""
+
+    judge: str
+    model: str
+    code: str
+    trials: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class OverLimit:
+    """A judge × model that left more trials without a score than `max_unscored` allows."""
+
+    judge: str
+    model: str
+    unscored: int
+    planned: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Report:
+    """A run as it stands. A notebook shows it as Markdown; `str` is what a terminal gets."""
+
+    name: str
+    directory: str
+    revision: int
+    """Of the judgments: 1, and one more for each `rescore` or `retry` that changed them."""
+    planned: int
+    done: int
+    repeats: int
+    max_unscored: float
+    items: int
+    duplicates: int
+    rejects: int
+    sample: Drawn | None
+    """The items are a sample of those that there were."""
+    empty_response: str
+    """What the config says of empty answers: judge, wrong or error."""
+    joined: bool
+    """Whether the questions are those of a reference; if not, they are all that any system's items hold."""
+    coverage: tuple[Coverage, ...]
+    several: Mapping[str, int]
+    """System → questions to which it has several answers, where there are any."""
+    clustered: bool
+    """Whether the intervals of overall shares and means take the judgments about one question as a cluster."""
+    judges: tuple[JudgeFacts, ...]
+    models: tuple[ModelFacts, ...]
+    results: tuple[Result, ...]
+    agreement: tuple[Agreement, ...]
+    batches: tuple[Neighbours, ...]
+    flags: tuple[Flag, ...]
+    failures: tuple[Failure, ...]
+    """Trials that ended in an error: some of each kind."""
+    reading: Reading
+    serving: tuple[Served, ...]
+    """The parts of what was judged by a model that changed on its endpoint meanwhile."""
+    costs: tuple[Cost, ...]
+    earlier: Spend
+    """What was spent on judges and models that the plan no longer holds."""
+    unsettled: Bound
+    """What may have been billed besides: requests that came to no end that is known."""
+    susceptibility: tuple[Susceptibility, ...]
+    """What judges made of control items, and of items whose text may be meant to steer them."""
+    over_limit: tuple[OverLimit, ...]
+
+    def __repr__(self) -> str:
+        return f"Report({self.name!r}: {self.status}, {self.done:,} of {self.planned:,} trials judged)"
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned trial has a judgment, those of control items too."""
+        return self.done == self.planned and not self.controls_left
+
+    @property
+    def controls_left(self) -> int:
+        """Trials of control items without a judgment."""
+        return sum(entry.controls[-1].not_done for entry in self.susceptibility if entry.controls)
+
+    @property
+    def done_share(self) -> float | None:
+        """Share of the planned trials that have a judgment."""
+        return self.done / self.planned if self.planned else None
+
+    @property
+    def status(self) -> str:
+        """`complete`, or `INCOMPLETE` with the whole per cent that are done; `nothing to judge` without trials."""
+        if not self.planned:
+            return "nothing to judge"
+        return "complete" if self.complete else f"INCOMPLETE {min(99, 100 * self.done // self.planned)} %"
+
+    @property
+    def parser_versions(self) -> list[str]:
+        """Of the readers that the judgments are by: one, unless replies were read before and after an upgrade."""
+        return sorted({version for judge in self.judges for version in judge.parser_versions})
+
+    @property
+    def simulated(self) -> bool:
+        """Whether any verdict came from `jurybox simulate`."""
+        return any(model.simulated for model in self.models)
+
+    @property
+    def unscored(self) -> int:
+        """Trials judged without a score."""
+        return sum(result.overall.unscored for result in self.results)
+
+    @property
+    def failed(self) -> int:
+        """Trials that ended in an error."""
+        return sum(result.overall.failed + result.overall.poisoned for result in self.results)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What the run cost so far; None where no model has a price."""
+        priced = [cost.usage.cost_usd for cost in self.costs if cost.priced]
+        earlier = self.earlier.usage.cost_usd
+        return sum(priced) + earlier if priced or earlier else None
+
+    @property
+    def requests(self) -> int:
+        """All requests ever made in this run."""
+        return sum(cost.requests for cost in self.costs) + self.earlier.requests
+
+    @property
+    def questions(self) -> str:
+        """What the coverage is counted in."""
+        return "reference questions" if self.joined else "questions"
+
+    @property
+    def comparable(self) -> bool:
+        """Whether the systems were asked the same: false where no question is answered by two of them."""
+        answering = [part for part in self.coverage if part.answered]
+        distinct = max((part.total for part in answering), default=0)
+        return self.joined or len(answering) < 2 or sum(part.answered for part in answering) > distinct
+
+    @property
+    def dependent(self) -> str | None:
+        """Which judgments are not independent of each other: those of `answers` to one question, or `repeats`."""
+        return "answers to one question" if self.several else "repeats" if self.repeats > 1 else None

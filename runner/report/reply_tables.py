@@ -1,0 +1,272 @@
+"""The report's tables of how replies were read: first replies, ways to a verdict, what could not be read, and calls.
+
+The report's tables of how scores came about: the company that a trial had in its request, and what was noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runner.stats.batch_effects import Neighbours, Part
+from runner.stats.estimators import LEAST_GROUP, Difference, Rate
+from runner.stats.parse_stats import FirstReplies, Way, Ways
+
+from .formatting import JUDGE, MODEL, NONE, Column, Table, ends, interval, number, p_value, usd
+from .model import Report
+
+FIRST = "First replies"
+READING = "Reading"
+MANY_SCORES = 4
+"""Above so many scores they stand in the document only."""
+MOST_UNREADABLE = 10
+
+_PARSER = Column("parser", name=True)
+_SAID = {
+    "after_refusal": "after a refusal",
+    "bare_cut": "cut, a bare word",
+    "bisect": "batch halved",
+    "rejudge": "judged afresh",
+    "reformat": "reformatted",
+    "retry": "by jurybox retry",
+}
+_STEPS = {
+    "last": "put off to the end",
+    "refused": "after a refusal",
+    "rejudge": "judged afresh",
+    "bisect": "batch halved",
+    "retry": "by jurybox retry",
+}
+
+
+def reading_tables(report: Report) -> list[Table]:
+    """All four, in the order to read them; some have no rows."""
+    return [_first(report), _ways(report), _unreadable(report), _calls(report)]
+
+
+def _first(report: Report) -> Table:
+    found = report.reading.first_replies
+    several = len({entry.parser_version for entry in found}) > 1
+    rows = [
+        (
+            entry.judge, entry.model, *([entry.parser_version] if several else []), f"{entry.replies:,}",
+            _percent(entry.strict), f"{entry.malformed.hits:,}", _percent(entry.malformed), _range(entry.malformed),
+            _percent(entry.refused), _percent(entry.cut),
+        )
+        for entry in found
+    ]  # fmt: skip
+    columns = [JUDGE, MODEL, *([_PARSER] if several else []), Column("replies"), Column("strict", extra=True)]
+    columns += [Column("malformed"), Column("share"), Column("95 % interval"), Column("refused"), Column("cut")]
+    note = (
+        "the first reply to each request, read without another call · strict: just as it was asked for · cut: for its "
+        f"length, readable or not{_versions(report, found)}"
+    )
+    return Table(FIRST, tuple(columns), tuple(rows), note)
+
+
+def _ways(report: Report) -> Table:
+    found = report.reading.ways
+    several = len({entry.parser_version for entry in found}) > 1
+    names = list(dict.fromkeys(name for entry in found for way in entry.ways for name in (*way.scores, *way.choices)))
+    names = names if len(names) <= MANY_SCORES else []
+    rows = [
+        (
+            entry.judge, entry.model, *([entry.parser_version] if several else []), _SAID.get(way.way, way.way),
+            f"{way.trials.hits:,}", _percent(way.trials), *(_score(way, name) for name in names),
+            *([_score_range(way, names[0])] if len(names) == 1 else []), _detail(way),
+        )
+        for entry in found
+        for way in entry.ways
+    ]  # fmt: skip
+    columns = [JUDGE, MODEL, *([_PARSER] if several else []), Column("how the reply was read", name=True)]
+    columns += [Column("trials"), Column("share"), *map(Column, names)]
+    columns += [Column("95 % interval")] if len(names) == 1 else []
+    columns += [Column("in detail", name=True, extra=True)]
+    said = [f"{', '.join(names)}: share of yes, or mean, of these verdicts alone"] if names else []
+    said += _parse_path_tests(found)
+    if versions := _versions(report, found):
+        said.append(versions.removeprefix(" · "))
+    return Table(READING, tuple(columns), tuple(rows), " · ".join(said))
+
+
+def _unreadable(report: Report) -> Table:
+    shown = sorted(report.reading.unreadable, key=lambda entry: -entry.replies)[:MOST_UNREADABLE]
+    rows = [
+        (
+            entry.judge, entry.model, entry.reason, f"{'≥ ' if entry.at_least else ''}{entry.replies:,}",
+            f"{entry.replies / entry.of:.1%}", "(no text)" if entry.example is None else entry.example,
+        )
+        for entry in sorted(shown, key=report.reading.unreadable.index)
+    ]  # fmt: skip
+    columns = (JUDGE, MODEL, Column("reason", name=True), Column("replies"), Column("share"))
+    note = "the commonest, of all malformed replies; alike but for case, digits and blanks count together · one example"
+    return Table("Unreadable replies", (*columns, Column("reply", name=True)), tuple(rows), note)
+
+
+def _calls(report: Report) -> Table:
+    calls = report.reading.calls
+    # Where each trial took one call there is nothing to share out.
+    told = {(entry.judge, entry.model) for entry in calls if entry.step not in ("first", "probe")}
+    failed = any(entry.failed for entry in calls)
+    priced = {cost.model for cost in report.costs if cost.priced}
+    rows = [
+        (
+            entry.judge, entry.model, _STEPS.get(entry.step, entry.step), f"{entry.calls:,}",
+            *([f"{entry.failed:,}"] if failed else []), f"{entry.read:,}", f"{entry.malformed:,}", f"{entry.refused:,}",
+            f"{entry.usage.input_tokens:,.0f}", f"{entry.usage.output_tokens:,.0f}",
+            usd(entry.usage.cost_usd if entry.model in priced or entry.usage.cost_usd else None),
+        )
+        for entry in calls
+        if (entry.judge, entry.model) in told
+    ]  # fmt: skip
+    columns = [JUDGE, MODEL, Column("step", name=True), Column("calls"), *([Column("no reply")] if failed else [])]
+    columns += [Column("verdict"), Column("malformed", extra=True), Column("refused", extra=True)]
+    columns += [Column("tokens in"), Column("tokens out"), Column("cost")]
+    note = "what each step of the ladder took · verdict, malformed, refused: how its replies were read"
+    note += " · no reply: errors of the endpoint" if failed else ""
+    if any(entry.step == "reformat" for entry in calls):
+        note += " · reformat: stands with the model that copied the verdict, whoever gave it"
+    return Table("Calls by stage", tuple(columns), tuple(rows), note)
+
+
+def _percent(share: Rate) -> str:
+    return NONE if share.value is None else f"{share.value:.2%}"
+
+
+def _range(share: Rate) -> str:
+    return NONE if share.low is None or share.high is None else f"{share.low:.2%}–{share.high:.2%}"
+
+
+def _score(way: Way, name: str) -> str:
+    found = way.scores.get(name) or way.choices.get(name)
+    return number(found.value) if found else NONE
+
+
+def _score_range(way: Way, name: str) -> str:
+    found = way.scores.get(name) or way.choices.get(name)
+    if found is None:
+        return NONE
+    return interval(found) if isinstance(found, Rate) else ends(found.interval_low, found.interval_high)
+
+
+def _detail(way: Way) -> str:
+    """The stages in full where the way is not told by its name alone."""
+    if list(way.stages) == [way.way]:
+        return ""
+    ranked = sorted(way.stages.items(), key=lambda entry: (-entry[1], entry[0]))
+    return ", ".join(f"{stage.removeprefix('tolerant:')} {n:,}" for stage, n in ranked)
+
+
+def _parse_path_tests(found: tuple[Ways, ...]) -> list[str]:
+    """What the comparison of strict verdicts with all others came to, in one sentence."""
+    tested = [entry for entry in found if entry.biases]
+    if not tested:
+        return []
+    how = dict.fromkeys(bias.test for entry in tested for bias in entry.biases)
+    values = (
+        (f"{entry.judge} × {entry.model} " if len(found) > 1 else "")
+        + ", ".join(f"{bias.of} {p_value(bias.p)}" for bias in entry.biases)
+        for entry in tested
+    )
+    return [f"strict against all others ({', '.join(how)}): {'; '.join(values)}"]
+
+
+def _versions(report: Report, found: tuple[FirstReplies, ...] | tuple[Ways, ...]) -> str:
+    """The version of the reader where it is not that of all tables; where there are several they have a column."""
+    versions = sorted({entry.parser_version for entry in found})
+    return "" if len(versions) != 1 or versions == report.parser_versions else f" · read by parser {versions[0]}"
+
+
+_UNTOLD = ("asked:", "max_tokens", "prompt:", "read:", "reformat:", "seed")
+"""Notes that say how a later reply was asked for and read, as the table of readings does: in the document only."""
+
+
+def batches(report: Report) -> Table:
+    """Mean scores by batch size and by place in a full batch, and how often a reply was just the prompt's example."""
+    several = len({entry.score for entry in report.batches}) > 1
+    examples = [judge.example for judge in report.judges if judge.example]
+    rows = [
+        (entry.judge, entry.model, *([entry.score] if several else []), *cells[: 6 if examples else 4])
+        for entry in report.batches
+        for cells in _rows(entry)
+    ]
+    columns = [JUDGE, MODEL, *([Column("score", name=True)] if several else []), Column("asked", name=True)]
+    columns += [Column("trials"), Column("mean"), Column("95 % interval")]
+    columns += [Column("replies"), Column("example")] if examples else []
+    said = []
+    if examples:
+        quoted = ", ".join(f"“{text}”" for text in dict.fromkeys(examples))
+        said.append(
+            f"example: share of all replies at that size that were just the example in the judge's prompt ({quoted}), "
+            "which is an ordinary reply where it has as many scores as there are items"
+        )
+    if any(part.score.n < part.trials for entry in report.batches for part in _shown(entry)):
+        said.append("mean: of those trials that have a score")
+    tests = [f"{_whose(report, entry)}{found}" for entry in report.batches if (found := _batch_tests(entry))]
+    if tests:
+        said += [*tests, f"compared, by analysis of variance: rows with {LEAST_GROUP} scores or more"]
+        if any(entry.marked for entry in report.batches):
+            said[-1] += ", without items asked alone for a block marker"
+    return Table("Batches", tuple(columns), tuple(rows), " · ".join(said))
+
+
+def flags(report: Report) -> Table:
+    """What was noted on judgments."""
+    done: dict[tuple[str, str], int] = {}
+    for result in report.results:
+        pair = result.judge, result.model
+        done[pair] = done.get(pair, 0) + result.overall.planned - result.overall.not_done
+    rows = [
+        (flag.judge, flag.model, flag.code, f"{flag.trials:,}", f"{flag.trials / whole:.2%}", f"{flag.times:,}")
+        for flag in report.flags
+        if not flag.code.startswith(_UNTOLD) and (whole := done.get((flag.judge, flag.model), 0))
+    ]
+    columns = (JUDGE, MODEL, Column("flag", name=True), Column("trials"), Column("share"), Column("times"))
+    note = "trials: judgments with this note · times: how often it was met in them"
+    return Table("Flags", columns, tuple(rows), note)
+
+
+def _rows(entry: Neighbours) -> Iterator[tuple[str, ...]]:
+    replies = {echo.size: echo.replies for echo in entry.echoes}
+    sizes = {part.at: part for part in entry.sizes}
+    only_marked = entry.marked is not None and 1 not in sizes
+    for size in sorted(sizes.keys() | replies.keys(), reverse=True):
+        if size > 1 or not only_marked:
+            yield f"{size} at a time", *_cells(sizes.get(size)), *_echoed(replies.get(size))
+    if entry.marked:
+        yield "alone, for a block marker", *_cells(entry.marked), *_echoed(replies.get(1) if only_marked else None)
+    for part in entry.depths:
+        yield f"halved {part.at} ×", *_cells(part), NONE, NONE
+    for part in entry.places:
+        yield f"place {part.at} of {entry.full}", *_cells(part), NONE, NONE
+
+
+def _echoed(share: Rate | None) -> tuple[str, str]:
+    return (NONE, NONE) if share is None else (f"{share.n:,}", f"{share.hits:,} ({share.hits / share.n:.2%})")
+
+
+def _shown(entry: Neighbours) -> tuple[Part, ...]:
+    return (*entry.sizes, *([entry.marked] if entry.marked else []), *entry.depths, *entry.places)
+
+
+def _cells(part: Part | None) -> tuple[str, str, str]:
+    if part is None:
+        return "0", NONE, NONE
+    return f"{part.trials:,}", number(part.score.value), ends(part.score.interval_low, part.score.interval_high)
+
+
+def _whose(report: Report, entry: Neighbours) -> str:
+    return f"{entry.judge} × {entry.model}: " if len(report.batches) > 1 else ""
+
+
+def _batch_tests(entry: Neighbours) -> str:
+    found: list[tuple[str, Difference | None, tuple[Part, ...]]] = [
+        ("size", entry.by_size, entry.sizes),
+        ("place", entry.by_place, entry.places),
+    ]
+    tested = []
+    for what, test, parts in found:
+        if test is not None:
+            among = [str(part.at) for part in parts if part.score.n >= LEAST_GROUP]
+            which = f" ({', '.join(among)} alone)" if len(among) < len(parts) else ""
+            tested.append(f"by {what}{which} {p_value(test.p)}")
+    return f"differences of means {', '.join(tested)}" if tested else ""

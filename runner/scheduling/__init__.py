@@ -1,0 +1,1 @@
+"""Who judges what, and when: the plan, dispatch, supervision of workers, recovery from crashes."""

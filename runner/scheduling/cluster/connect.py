@@ -1,0 +1,204 @@
+"""Joining Ray: one started here for the run, or the cluster at an address; and what that cluster's nodes lack.
+
+Hides how Ray tells what is wrong, and that it would wait minutes before it does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+import ray._private.worker
+import structlog
+from ray import cloudpickle
+from ray.exceptions import AuthenticationError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from judges import Judge
+from runner.config import RunConfig
+from runner.errors import InputError, Interrupted
+from runner.scheduling.cluster_address import refuse_absent, unused_environment
+
+from .preflight import own_source, refuse_old_ray
+
+OBJECT_STORE_BYTES = 256 * 2**20
+"""Shards pass through it a few at a time; outcomes do not. Ray's default is 30 % of the machine's memory."""
+ON_THIS_MACHINE_S = 10
+"""How long Ray looks for a node of the cluster on this machine."""
+EXAMINED_S = 90.0
+"""How long a node may take to answer: it starts a process for that."""
+NO_ANSWER = "no answer"
+"""How the problem begins of a node that has told nothing: it may yet."""
+AUTH_MODE = "RAY_AUTH_MODE"
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster that is alive."""
+
+    id: str
+    name: str
+    """As people know it."""
+    cpus: float
+
+
+def alive_nodes() -> list[Node]:
+    """The nodes of the joined cluster."""
+    return [_node(entry) for entry in _entries() if entry["Alive"]]
+
+
+def join(cpus: int, address: str | None) -> None:
+    """Start Ray with so many CPUs, or join the cluster at `address`. InputError says why not."""
+    refuse_old_ray(ray.__version__)
+    if address is not None:
+        refuse_absent(address)
+    # Ray takes SIGTERM for itself; what it meant before stands again.
+    before = signal.getsignal(signal.SIGTERM)
+    # Ray tells of workers that died on stdout, where only the result belongs, whatever `log_to_driver` says.
+    ray._private.worker._worker_logs_enabled = False
+    where = "Ray could not be started" if address is None else f"address {address}"
+    try:
+        if address is None:
+            _start(cpus)
+        else:
+            _refuse_stranger(address)
+            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+    except AuthenticationError as error:
+        raise InputError(f"{where}: {_about_tokens(error)}") from None
+    except (OSError, RayError, RuntimeError, ValueError) as error:
+        raise InputError(f"{where}: {error}") from None
+    except Exception as error:
+        # That and nothing narrower is what Ray raises where its processes are not up within half a minute.
+        if type(error) is not Exception:
+            raise
+        raise InputError(f"{where}: {error}") from None
+    except SystemExit as left:
+        if left.code != signal.SIGTERM:
+            raise
+        # Its handler for the time of its start.
+        raise Interrupted("interrupted by SIGTERM; nothing was started") from None
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+        if not ray.is_initialized():
+            leave()
+
+
+def leave() -> None:
+    """End Ray as this process holds it."""
+    ray.shutdown()
+    ray._private.worker._worker_logs_enabled = True
+
+
+def lacking(config: RunConfig, judges: Sequence[Judge], nodes: Iterable[Node]) -> dict[Node, list[str]]:
+    """What is not right on those nodes, in words. One without a CPU only needs the code: it may hold the aggregator."""
+    judging = cloudpickle.dumps((config, list(judges)))  # type: ignore[no-untyped-call]
+    return _examined({node: judging if node.cpus >= 1 else b"" for node in nodes})
+
+
+def _start(cpus: int) -> None:
+    if os.environ.get(AUTH_MODE, "token").lower() != "token":
+        raise ValueError(
+            f"{AUTH_MODE}={os.environ[AUTH_MODE]} would let whoever reaches this machine's ports run code on it; "
+            "unset it, or judge with --local"
+        )
+    if (unused := unused_environment()) is not None:
+        log.warning(unused)
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        num_gpus=0,
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        logging_level=logging.ERROR,
+        log_to_driver=False,
+    )
+
+
+def _refuse_stranger(address: str) -> None:
+    """Ask what `ray.init` would ask, once: it tries for 20 s what a missing token refuses, and for 60 s to find a node.
+
+    Ray's own names are used for that; where they are gone, `ray.init` has the word.
+    """
+    try:
+        from ray._private.services import canonicalize_bootstrap_address, get_node_to_connect_for_driver
+        from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+        client = GcsClient(address=canonicalize_bootstrap_address(address))
+        try:
+            get_node_to_connect_for_driver(client, timeout_seconds=ON_THIS_MACHINE_S)
+        except RuntimeError:
+            raise ValueError(
+                "no node of that cluster runs on this machine; start one (`ray start --address` with --num-cpus=0 if "
+                "it is not to judge), or run jurybox on one of the cluster's machines"
+            ) from None
+    except AuthenticationError:
+        raise
+    except RayError as error:
+        raise ValueError(
+            f"what answers there is no Ray cluster's head: {str(error).strip() or 'not its port'}"
+        ) from None
+    except (AttributeError, ImportError, TypeError):
+        return
+
+
+def _about_tokens(error: AuthenticationError) -> str:
+    if os.environ.get(AUTH_MODE, "").lower() == "token":
+        return f"the cluster refuses the token of this process: {error.message.splitlines()[0]}"
+    return f"the cluster asks for a token; set {AUTH_MODE}=token, with its token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
+
+
+def _examined(needs: Mapping[Node, bytes]) -> dict[Node, list[str]]:
+    """The problems of each node that has any. A node that is lost meanwhile has none: nothing will be there."""
+    look = ray.remote(_look())
+    asked = {}
+    for node, judging in needs.items():
+        there = NodeAffinitySchedulingStrategy(node.id, soft=False)
+        looking = look.options(num_cpus=0, max_retries=0, scheduling_strategy=there)
+        asked[looking.remote(own_source(), judging)] = node
+    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=EXAMINED_S)
+    problems = {asked[ref]: _answer(ref) for ref in answered}
+    for ref in silent:
+        problems[asked[ref]] = [f"{NO_ANSWER} within {EXAMINED_S:g} s"]
+    alive = {node.id for node in alive_nodes()}
+    return {node: words for node, words in problems.items() if words and node.id in alive}
+
+
+def _answer(ref: Any) -> list[str]:
+    try:
+        problems: list[str] = ray.get(ref)
+    except RayTaskError as error:
+        return [f"jurybox cannot be run: {str(error.cause).strip().splitlines()[-1]}"]
+    except RayError as error:
+        return [f"{NO_ANSWER}: {str(error).strip().splitlines()[0]}"]
+    return problems
+
+
+def _look() -> Callable[[str, bytes], list[str]]:
+    # Inside a function, so that it travels as code: a node where jurybox cannot be imported is to say so itself.
+    def look(source: str, judging: bytes) -> list[str]:
+        try:
+            from .preflight import examine
+        except Exception as error:
+            return [f"jurybox cannot be imported: {type(error).__name__}: {error}"]
+        return examine(source, judging)
+
+    return look
+
+
+def _entries() -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return entries
+
+
+def _node(entry: Mapping[str, Any]) -> Node:
+    name = f"{entry['NodeManagerHostname']} ({entry['NodeManagerAddress']}, Ray node {entry['NodeID'][:8]})"
+    return Node(entry["NodeID"], name, entry["Resources"].get("CPU", 0.0))

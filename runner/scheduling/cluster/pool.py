@@ -1,0 +1,231 @@
+"""The pool on Ray: workers as async actors, the aggregator as one actor on the driver's node.
+
+Ray is transport and placement here: nothing is retried by it, no result is owned by a worker, and none of its errors
+leaves this file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+import structlog
+from ray.exceptions import RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from judges import Judge
+from runner.config import RunConfig
+from runner.errors import ConfigError, InputError, StoppedEarly, WorkerDied
+from runner.ledger.aggregator import Aggregator, AggregatorHandle
+from runner.ledger.segments import Segment
+from runner.messages import Ack, Batch, History, Snapshot
+from runner.scheduling.pool import WorkerHandle
+
+from .connect import NO_ANSWER, alive_nodes, join, lacking, leave
+from .preflight import refusal
+from .worker import AGGREGATOR_GONE_S, RECONNECT_S, RayWorker, cause_of
+
+CLOSE_S = 1.0
+"""How long the aggregator may take to close the ledger, which is left in order without that too."""
+
+log = structlog.get_logger()
+
+
+class _RayAggregator:
+    """The driver's handle on the aggregator actor; it waits while the actor restarts."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def record(self, batch: Batch) -> Ack:
+        ack: Ack = await self._call("record", batch)
+        return ack
+
+    async def snapshot(self) -> Snapshot:
+        snapshot: Snapshot = await self._call("snapshot")
+        return snapshot
+
+    async def waiting(
+        self, model: str, kinds: tuple[str, ...], limit: int, skip: frozenset[tuple[int, int]]
+    ) -> list[tuple[int, int, History]]:
+        found: list[tuple[int, int, History]] = await self._call("waiting", model, kinds, limit, skip)
+        return found
+
+    async def done_positions(self, shard: int) -> set[int]:
+        positions: set[int] = await self._call("done_positions", shard)
+        return positions
+
+    async def pending_positions(self, shard: int) -> set[int]:
+        positions: set[int] = await self._call("pending_positions", shard)
+        return positions
+
+    async def spent_by(self, sender: str) -> float:
+        usd: float = await self._call("spent_by", sender)
+        return usd
+
+    async def mark_segment(self, rows: int) -> Segment | None:
+        segment: Segment | None = await self._call("mark_segment", rows)
+        return segment
+
+    async def segment_done(self, number: int) -> None:
+        await self._call("segment_done", number)
+
+    async def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
+        found: dict[tuple[int, int], History] = await self._call("standing", trials)
+        return found
+
+    async def keep(self, key: str, value: str) -> None:
+        await self._call("keep", key, value)
+
+    async def close(self) -> None:
+        """Let it close the ledger. One that is away has nothing open; all that it acknowledged is on the disk."""
+        with contextlib.suppress(RayError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._actor.close.remote()
+
+    async def _call(self, method: str, *args: object) -> Any:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + AGGREGATOR_GONE_S
+        while True:
+            try:
+                return await getattr(self._actor, method).remote(*args)
+            except RayTaskError as error:
+                raise cause_of(error) from None
+            except RayError as error:
+                if loop.time() > until:
+                    why = str(error).strip().splitlines()[-1]
+                    raise StoppedEarly(f"the aggregator did not come back: {why}") from None
+                await asyncio.sleep(RECONNECT_S)
+
+
+class RayPool:
+    """Workers on a Ray cluster: one started here, or the one at `address`."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        judges: Sequence[Judge],
+        ledger: Path,
+        *,
+        address: str | None = None,
+    ) -> None:
+        self._config = config
+        self._judges = list(judges)
+        self._started = 0
+        self._workers: list[RayWorker] = []
+        self._address = address
+        self._first: set[str] = set()
+        """Nodes that were asked before anything was paid."""
+        self._known: set[str] = set()
+        self._unfit: set[str] = set()
+        """Nodes that joined without what they need: no worker is put there."""
+        # A local Ray promises what the config asks for; the machine shares its cores as it can.
+        local_cpus = max(os.cpu_count() or 1, 0 if config.workers == "auto" else config.workers)
+        join(local_cpus, address)
+        here = ray.get_runtime_context().get_node_id()
+        try:
+            self.size = self._places(here)
+        except InputError:
+            leave()
+            raise
+        self._actor = (
+            ray.remote(Aggregator)
+            .options(
+                # None of its own: it must run on this very node, whatever else the node's CPUs are promised to.
+                num_cpus=0,
+                max_restarts=-1,
+                # Safe to run again: a batch that arrives twice is known by its number.
+                max_task_retries=3,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
+            )
+            .remote(ledger)
+        )
+        self._aggregator = _RayAggregator(self._actor)
+
+    def _places(self, here: str) -> int:
+        """How many workers there are to be, once every node that may get one has what it needs."""
+        nodes = alive_nodes()
+        room = sum(int(node.cpus) for node in nodes)
+        wanted = room if self._config.workers == "auto" else self._config.workers
+        if self._address is None:
+            # One node, and it is this machine: what is asked of the nodes of a cluster is true here.
+            return wanted
+        if not room:
+            raise ConfigError("no node of the cluster has a CPU for a worker; start one with `ray start --address`")
+        if wanted > room:
+            raise ConfigError(f"workers: {wanted} are wanted, the cluster's CPUs hold {room}")
+        used = [node for node in nodes if node.cpus >= 1 or node.id == here]
+        if problems := lacking(self._config, self._judges, used):
+            raise ConfigError(refusal({node.name: words for node, words in problems.items()}, len(used)))
+        self._first = {node.id for node in used}
+        self._known = set(self._first)
+        return wanted
+
+    async def grown(self) -> int:
+        """Places on nodes that joined; as many workers as a config names stay as many."""
+        if self._address is None or self._config.workers != "auto":
+            return 0
+        try:
+            more = max(0, await asyncio.to_thread(self._room) - self.size)
+        except RayError:
+            # Not the moment to look for more.
+            return 0
+        self.size += more
+        return more
+
+    def _room(self) -> int:
+        """Places on the nodes that are fit for a worker, after a look at those that are new."""
+        nodes = {node.id: node for node in alive_nodes() if node.cpus >= 1}
+        new = [node for node in nodes.values() if node.id not in self._known]
+        for node, problems in (lacking(self._config, self._judges, new) if new else {}).items():
+            if problems[0].startswith(NO_ANSWER):
+                del nodes[node.id]
+            else:
+                self._leave_out(node.id, problems)
+        self._known |= nodes.keys()
+        return sum(int(node.cpus) for node in nodes.values() if node.id not in self._unfit)
+
+    def _leave_out(self, node: str, problems: Sequence[str]) -> None:
+        if node not in self._unfit:
+            self._unfit.add(node)
+            log.warning("node_left_out", node=node[:8], why="; ".join(problems))
+
+    @property
+    def aggregator(self) -> AggregatorHandle:
+        """The aggregator's actor."""
+        return self._aggregator
+
+    async def add_worker(self) -> WorkerHandle:
+        """Start a worker actor on a node that has what it needs, which one that has just joined may not have."""
+        while True:
+            worker = RayWorker(f"worker-{self._started}", self._unfit)
+            self._started += 1
+            self._workers.append(worker)
+            try:
+                await worker.start(self._config, self._judges, self._actor)
+            except ConfigError as error:
+                worker.kill()
+                if self._address is None or worker.node in self._first:
+                    raise
+                self._leave_out(worker.node, [error.message])
+            except WorkerDied:
+                # Perhaps of where it was: a node that joined without jurybox.
+                if self._address is not None:
+                    await asyncio.to_thread(self._room)
+                raise
+            else:
+                return worker
+
+    async def close(self) -> None:
+        """End the workers, then the aggregator, then Ray as this process holds it."""
+        try:
+            for worker in self._workers:
+                worker.kill()
+            await self._aggregator.close()
+        finally:
+            leave()

@@ -1,0 +1,225 @@
+"""What workers hold, so that nothing of it is lost with one that dies, and nobody but the guilty is blamed for it.
+
+Hides how a death is looked into: what of the dead worker's tasks is in the ledger, what goes out again and to whom, and
+how a trial that kills its workers is recorded. The decisions are `suspects`'.
+
+The record of a trial that kills its workers.
+
+It is made by the driver, the one process that must not die of it: so none of the judge's code runs here, not even to
+render the prompt that the trial's key goes by.
+
+When silence is a sign of death. Pure: time comes in as numbers.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from judges import PARSER_VERSION
+from runner.endpoint.judge_model import Pair
+from runner.errors import StoppedEarly, WorkerDied
+from runner.ledger.aggregator import AggregatorHandle
+from runner.messages import Judgment, Task, Trial
+from runner.worker.outbox import Outbox
+from runner.worker.request import stage_of
+
+from .dispatch import Work
+from .poison_search import DEATHS_ALONE, Fate, Part, Streak, after_death
+from .pool import WorkerHandle
+from .task_builder import Assembler, place_of
+
+RECORDER = "driver"
+
+
+def poisoned(task: Task, trial: Trial, pair: Pair, key: bytes | None, by: str, why: str) -> Judgment:
+    """The judgment on a trial that killed every worker it was alone with. `key`: as its worker told it before it died.
+
+    `by`: crash or hang; `why`: what is known of the last death.
+    """
+    if key is None:
+        # It dies when it is rendered: its key holds no prompt, and a later change of the plan has it judged afresh.
+        key = pair.key(trial.system, trial.item_id, (), task.repeat)
+    return Judgment(
+        shard=trial.shard,
+        position=trial.position,
+        key=key,
+        state="poisoned",
+        reason=by,
+        verdict=None,
+        scores=None,
+        template=trial.template,
+        stage=stage_of(trial.history),
+        notes=(f"died:{why}",),
+        parser_version=PARSER_VERSION,
+        structured=task.structured,
+        batch_size=1,
+        batch_position=1,
+        bisect_depth=trial.history.depth,
+        request_id=None,
+        official=trial.history.official,
+        attempts=trial.history.attempts,
+        usage=trial.history.usage,
+        latency_s=None,
+        judged_at=time.time(),
+        worker=RECORDER,
+    )
+
+
+pass  # MOVED-EMPTY
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Handed:
+    task: Task
+    key: bytes | None = None
+    """Of the only trial of a suspect, once its worker has told it."""
+
+    @property
+    def trials(self) -> list[Trial]:
+        return [trial for request in self.task.requests for trial in request]
+
+
+class Losses:
+    """Told of every task that a worker is handed and of every death; `stop` is called where it is no use to go on."""
+
+    def __init__(
+        self,
+        assembler: Assembler,
+        aggregator: AggregatorHandle,
+        pairs: Mapping[tuple[str, str], Pair],
+        new_id: Callable[[], int],
+        stop: Callable[[StoppedEarly], None],
+    ) -> None:
+        self._assembler = assembler
+        self._outbox = Outbox(f"{RECORDER}-{uuid.uuid4().hex[:12]}", aggregator.record)
+        self._pairs = pairs
+        self._new_id = new_id
+        self._stop = stop
+        self._streak = Streak()
+        self._handed: dict[int, _Handed] = {}
+        self._suspects: dict[int, tuple[tuple[str, str], int]] = {}
+        """Suspected work by id, wherever it is: its judge and model, and its trials."""
+
+    @property
+    def suspected(self) -> dict[tuple[str, str], int]:
+        """How many trials of a judge and a model are suspected of killing workers, where any are."""
+        found: Counter[tuple[str, str]] = Counter()
+        for pair, trials in self._suspects.values():
+            found[pair] += trials
+        return dict(found)
+
+    async def handing(self, work: Work, task: Task, worker: WorkerHandle) -> None:
+        """The worker is about to get this task: from now on, its death tells something of it."""
+        handed = self._handed[work.id] = _Handed(task)
+        if work.alone and len(handed.trials) == 1:
+            # Should it be poisoned, its record needs its key; to make that here might kill this process.
+            [handed.key] = await worker.keys(task)
+
+    def returned(self, work: Work) -> None:
+        """The task was carried out."""
+        del self._handed[work.id]
+        self._suspects.pop(work.id, None)
+        self._streak.done()
+
+    async def died(
+        self, name: str | None, held: Sequence[Work], begun: float, now: float, why: WorkerDied
+    ) -> list[Work]:
+        """What is to go out again of what a worker held that was started at `begun`. Its trials are free or claimed."""
+        again: list[Work] = []
+        for work in held:
+            parts = await self._parts(work, why)
+            self._assembler.ended(work.id, parts)
+            again += parts
+        tell = log.info if any(work.alone for work in held) else log.warning
+        tell(
+            "worker_died", worker=name or "a new one", cause=why.death, why=why.message,
+            tasks=len(held), again=len(again), alone=sum(work.alone for work in again),
+        )  # fmt: skip
+        if not held and why.death != "node":
+            self._streak.died_idle(begun, now)
+        if (verdict := self._streak.verdict) is not None:
+            self._stop(StoppedEarly(f"{verdict}; of the last is known: {why.message}"))
+        return again
+
+    async def _parts(self, work: Work, why: WorkerDied) -> tuple[Work, ...]:
+        handed = self._handed.pop(work.id, None)
+        if handed is None:
+            # The worker never saw it.
+            return (work,)
+        sent = [[place_of(trial) for trial in request] for request in handed.task.requests]
+        left = await self._assembler.left(handed.task)
+        fate = after_death(work, why.death, sent, left, self._new_id)
+        self._suspect(work, handed.task, fate, why)
+        if fate.poisoned is not None:
+            await self._condemn(handed, why)
+        if fate.hopeless:
+            task = handed.task
+            self._stop(
+                StoppedEarly(f"{task.judge} × {task.model}: its first question kills the workers; {why.message}")
+            )
+        return fate.again
+
+    def _suspect(self, work: Work, task: Task, fate: Fate, why: WorkerDied) -> None:
+        """Note what is suspected now, and tell how the search for what kills the workers goes on."""
+        if why.death == "node":
+            return
+        self._suspects.pop(work.id, None)
+        pair = task.judge, task.model
+        for part in fate.again:
+            if part.alone and isinstance(part.payload, Part):
+                self._suspects[part.id] = pair, len(part.payload.trials)
+        names = {"judge": task.judge, "model": task.model}
+        match fate.again:
+            case [Work(alone=True, deaths=deaths, payload=Part(trials=[_]))] if deaths:
+                [trial] = [trial for request in task.requests for trial in request]
+                log.warning(
+                    "trial_died_alone", item=trial.item_id, system=trial.system, **names, deaths=deaths,
+                    of=DEATHS_ALONE, cause=why.death,
+                )  # fmt: skip
+            case [Work(alone=True), *_] if pair in self.suspected:
+                tell = log.info if work.alone else log.warning
+                search = "their workers died; fresh ones that get nothing else judge them, in halves where they die too"
+                tell("trials_suspected", trials=self.suspected[pair], **names, why=search)
+
+    async def _condemn(self, handed: _Handed, why: WorkerDied) -> None:
+        task, [trial] = handed.task, handed.trials
+        pair = self._pairs[task.judge, task.model]
+        await self._outbox.record(judgments=[poisoned(task, trial, pair, handed.key, why.death, why.message)])
+        self._streak.poisoned()
+        log.warning(
+            "trial_poisoned", item=trial.item_id, system=trial.system, judge=task.judge, model=task.model,
+            cause=why.death, why=why.message,
+        )  # fmt: skip
+
+
+BEAT_S = 1.0
+"""Between two looks whether an answer has come."""
+
+
+class Silence:
+    """How long no answer came, as far as anybody listened.
+
+    A process that is held up itself (its machine sleeps, or has too much to do) does not hear: of such a pause no more
+    counts than two beats.
+    """
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = most_s
+        self._lasted_s = 0.0
+
+    def went_on(self, seconds: float) -> None:
+        """Another wait of one beat has ended without an answer, after so many seconds."""
+        self._lasted_s += min(seconds, 2 * BEAT_S)
+
+    @property
+    def is_death(self) -> bool:
+        """Whether it has lasted for too long."""
+        return self._lasted_s >= self._most_s

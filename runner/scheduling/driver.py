@@ -1,0 +1,221 @@
+"""The loop of a run: queues what is to be judged, takes up what waits in the ledger, and ends in good order.
+
+It knows a Pool and no Ray. Decisions are made elsewhere (dispatch: who gets what; budget: how much of each limit;
+outlook: whether an account is worth going on with; policy: retry or not; ledger: what is finished), and the crew
+carries them out; here they meet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from itertools import count
+
+import structlog
+
+from runner.config import RunConfig
+from runner.dataset.stage import Staged
+from runner.endpoint.health_monitor import Outlook
+from runner.endpoint.judge_model import Modes, Pair
+from runner.endpoint.leases import Budget
+from runner.errors import ActionNeeded, DiskFull, Interrupted, JuryboxError, StoppedEarly, Terminated, weightiest
+from runner.messages import Shard, Snapshot, Task, TaskReport
+
+from .batching import requests_of
+from .dispatch import Dispatch, Work
+from .pool import Pool
+from .supervisor import Crew
+from .task_builder import TASK_TRIALS, Again, Assembler, Fresh, Probe
+
+WATCH_S = 0.5
+GROW_S = 5.0
+GRACE_S = 30.0
+"""How long requests in flight may take to end, and to be recorded, after the order to stop."""
+SHORT_GRACE_S = 8.0
+"""The same where nobody will wait for long (a container is killed ten seconds after SIGTERM), or nothing more can be
+recorded."""
+JUDGE_AGAIN = ("malformed", "refused", "halved", "retry")
+LAST_TRY = ("parked",)
+
+log = structlog.get_logger()
+Watch = Callable[[Snapshot, Mapping[str, int], Mapping[str, str], Mapping[tuple[str, str], int]], None]
+
+
+class Driver:
+    """Carries out one plan on one pool.
+
+    `watch` is called twice a second with the live counts, the 429s by account, a word on each account that takes no
+    requests now, and the number of trials by judge and model that are suspected of killing workers.
+
+    `done` holds the judged trials of each shard, by shard id, as the ledger has them at the start.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        shards: Mapping[int, Shard],
+        done: Mapping[int, int],
+        pairs: Mapping[tuple[str, str], Pair],
+        staged: Staged,
+        pool: Pool,
+        *,
+        spent_usd: float = 0.0,
+        watch: Watch = lambda snapshot, throttled, states, suspected: None,
+        modes: Modes | None = None,
+        settled: Callable[[Modes], None] = lambda modes: None,
+    ) -> None:
+        """`settled` is called whenever the mode of a judge and a model was found out; `modes` are known before."""
+        self._modes = Modes(pairs) if modes is None else modes
+        self._settled = settled
+        self._of = {model.name: [pair for pair in pairs if pair[1] == model.name] for model in config.models}
+        self._config = config
+        self._pool = pool
+        self._watch = watch
+        places = {name: -(-limits.in_flight // pool.size) for name, limits in config.accounts().items()}
+        self._dispatch = Dispatch(fill={account: 2 * count for account, count in places.items()})
+        on_call = config.reformatter.account_name if config.reformatter else None
+        budget = Budget(config.accounts(), config.budget.usd, spent_usd, on_call)
+        self._outlook = Outlook(config)
+        self._time_left: asyncio.Timeout | None = None
+        self._left = 0
+        """Trials without a judgment."""
+        self._is_urgent = False
+        self._assembler = Assembler(shards, pairs, config.seed, staged, pool.aggregator, self._modes)
+        self._work_ids = count(1)
+        parts = (pool, self._dispatch, budget, self._outlook, self._assembler)
+        self._crew = Crew(
+            config, pairs, *parts,
+            reported=self._reported, stopping=self._limit_time, new_id=self._work_ids.__next__,
+        )  # fmt: skip
+        self._unsettled: dict[tuple[str, str], list[Work]] = {}
+        """Work that waits until it is known how structured output is enforced."""
+        for shard in (shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials):
+            pair = (shard.judge, shard.model)
+            fresh = Fresh(shard)
+            # What is left alone counts: else two shards with a trial each would be all that a worker is given at once.
+            left = shard.trials - done.get(shard.id, 0)
+            work = self._work(shard.model, min(left, requests_of(shard.trials, pairs[pair].batch)), fresh)
+            self._unsettled[pair].append(work) if self._is_unsettled(pair) else self._dispatch.add([work])
+
+    def stop(self, why: JuryboxError) -> None:
+        """Start nothing more, let what is in flight end, and raise `why` from `run`. The first reason stands."""
+        self._crew.stop(why)
+
+    async def run(self) -> None:
+        """Judge until every trial has a judgment; raises why it could not."""
+        given_up_on = ""
+        # Around everything: after an order to stop nothing is waited for any longer, whatever it is that is away.
+        limit = asyncio.timeout(None)
+        try:
+            async with limit as self._time_left:
+                self._limit_time()
+                await self._judge()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            given_up_on = f"; what was not recorded within {self._grace_s:g} s is asked again"
+        finally:
+            self._time_left = None
+        needed = self._outlook.action_needed
+        if needed and not isinstance(self._crew.stopped, Interrupted):
+            raise ActionNeeded("; ".join(needed))
+        if self._crew.stopped is not None:
+            raise type(self._crew.stopped)(self._crew.stopped.message + given_up_on)
+        if given_up := self._outlook.given_up:
+            raise StoppedEarly("; ".join(given_up))
+        if self._left:
+            raise StoppedEarly(f"{self._left:,} trials were left without a judgment; run the same command to go on")
+
+    async def _judge(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._pool.size):
+                    group.create_task(self._crew.keep_place())
+                growing = group.create_task(self._keep_growing(group))
+                await self._keep_watch()
+                growing.cancel()
+        except* JuryboxError as errors:
+            raise weightiest(errors) from None
+
+    def _limit_time(self) -> None:
+        """Once the run is to stop, it has its grace and no longer."""
+        if self._time_left is not None and self._crew.stopped is not None:
+            self._time_left.reschedule(self._crew.stopped_at + self._grace_s)
+
+    @property
+    def _grace_s(self) -> float:
+        return SHORT_GRACE_S if self._is_urgent or isinstance(self._crew.stopped, Terminated) else GRACE_S
+
+    async def _reported(self, task: Task, report: TaskReport) -> None:
+        """Of a probe: what it found holds from now on, and what waited for that goes out."""
+        if task.probe and report.structured is not None:
+            await self._pool.aggregator.keep(*self._modes.found((task.judge, task.model), report.structured))
+            log.info("structured", judge=task.judge, model=task.model, mode=report.structured)
+            self._settled(self._modes)
+            self._dispatch.add(self._unsettled.pop((task.judge, task.model)))
+
+    async def _keep_growing(self, group: asyncio.TaskGroup) -> None:
+        """Use the machines that join."""
+        while True:
+            await asyncio.sleep(GROW_S)
+            for _ in range(await self._pool.grown()):
+                group.create_task(self._crew.keep_place())
+
+    async def _keep_watch(self) -> None:
+        """Report progress, take up what waits in the ledger, and see the end."""
+        while True:
+            # Before the snapshot: what a task left waiting is recorded before the task ends.
+            was_idle = self._dispatch.idle
+            snapshot = await self._pool.aggregator.snapshot()
+            self._watch(snapshot, self._outlook.throttled, self._outlook.states, self._crew.suspected)
+            if (no_room := snapshot.unrecorded or snapshot.shortage) is not None:
+                self.stop(DiskFull(no_room))
+            if self._crew.stopped is None:
+                open_work = [self._take_up(account, snapshot) for account in self._config.accounts()]
+                ended = not any(open_work) and was_idle and self._dispatch.idle
+                self._left = sum(tally.trials - tally.done for tally in snapshot.tallies.values())
+                # Tickets may have been added: whoever has room is to take them.
+                await self._crew.wake()
+            else:
+                ended = self._dispatch.none_held
+                self._is_urgent = snapshot.unrecorded is not None
+                self._limit_time()
+            if ended:
+                await self._crew.end()
+                return
+            await self._crew.woken(WATCH_S)
+
+    def _take_up(self, account: str, snapshot: Snapshot) -> bool:
+        """Queue tickets for trials that wait in the ledger, once the account's queue runs dry; False: none is left.
+
+        Trials put off to the end come last, when nothing else of their account is under way.
+        """
+        if account in self._outlook.closed:
+            return False
+        queued, held = self._dispatch.queued(account), self._dispatch.held(account)
+        suspected = self._dispatch.suspected(account)
+        models = [model.name for model in self._config.models if model.account_name == account]
+        waiting = {m: sum(t.waiting for (_, name), t in snapshot.tallies.items() if name == m) for m in models}
+        parked = {m: sum(t.parked for (_, name), t in snapshot.tallies.items() if name == m) for m in models}
+        if not queued:
+            for model in models:
+                if not waiting[model] + parked[model] or any([self._is_unsettled(pair) for pair in self._of[model]]):
+                    continue
+                again, last_try = Again(model, JUDGE_AGAIN), Again(model, LAST_TRY)
+                if waiting[model] > self._assembler.handed(again):
+                    self._dispatch.add([self._work(model, TASK_TRIALS, again)])
+                elif parked[model] and not (held or suspected) and not any(waiting.values()):
+                    self._dispatch.add([self._work(model, TASK_TRIALS, last_try)])
+        return bool(queued or held or suspected or any(waiting.values()) or any(parked.values()))
+
+    def _is_unsettled(self, pair: tuple[str, str]) -> bool:
+        """Whether it is not known how structured output is enforced for the pair; then that is found out."""
+        if pair in self._modes:
+            return False
+        if pair not in self._unsettled:
+            self._unsettled[pair] = []
+            self._dispatch.add([self._work(pair[1], 1, Probe(*pair))])
+        return True
+
+    def _work(self, model: str, requests: int, payload: Fresh | Again | Probe) -> Work:
+        return Work(next(self._work_ids), self._config.model(model).account_name, requests, payload)

@@ -1,0 +1,97 @@
+"""Where workers and the aggregator live: the protocol that the driver knows, and its form inside this process.
+
+The in-process form runs the same `Worker` and `Aggregator` as the cluster does, without Ray: for `--local`, for small
+runs, and as the twin that the driver's tests use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from judges import Judge
+from runner.config import RunConfig
+from runner.errors import ConfigError
+from runner.ledger.aggregator import AggregatorHandle, _LocalAggregator
+from runner.messages import News, Task, TaskReport, Tick
+from runner.worker.worker import Worker
+
+
+class WorkerHandle(Protocol):
+    """A worker, wherever it runs. Every call raises WorkerDied once its process is gone."""
+
+    @property
+    def name(self) -> str:
+        """Unique in the pool, also over replacements."""
+
+    async def run(self, task: Task) -> TaskReport:
+        """Judge a task; several may be under way."""
+
+    async def tick(self, tick: Tick) -> News:
+        """Renew leases and hear the news."""
+
+    async def keys(self, task: Task) -> list[bytes]:
+        """The keys of a task's trials, in order: made there, since a judge's code may take a part in it."""
+
+    async def close(self) -> None:
+        """End it, whatever it is doing."""
+
+
+class Pool(Protocol):
+    """A place for workers. `size` of them are wanted."""
+
+    @property
+    def size(self) -> int:
+        """How many workers the pool is meant to hold."""
+
+    @property
+    def aggregator(self) -> AggregatorHandle:
+        """The run's aggregator."""
+
+    async def add_worker(self) -> WorkerHandle:
+        """Start one worker, once there is room. ConfigError where its machine lacks a key; WorkerDied."""
+
+    async def grown(self) -> int:
+        """How many more places there are since this was last asked: machines that joined. `size` counts them too."""
+
+    async def close(self) -> None:
+        """End all workers, then the aggregator. What was acknowledged is in the ledger."""
+
+
+class LocalPool:
+    """One worker and the aggregator in this process.
+
+    Nothing stands between the two: what kills the worker, as code of a judge may, takes this process with it.
+    """
+
+    size = 1
+
+    def __init__(self, config: RunConfig, judges: Sequence[Judge], ledger: Path) -> None:
+        self._config = config
+        self._judges = judges
+        self._ledger = _LocalAggregator(ledger)
+        self._workers: list[Worker] = []
+
+    @property
+    def aggregator(self) -> AggregatorHandle:
+        """The aggregator, on a thread of its own."""
+        return self._ledger
+
+    async def add_worker(self) -> WorkerHandle:
+        """The worker on the running loop."""
+        worker = Worker(f"local-{len(self._workers)}", self._config, self._judges, self._ledger.record)
+        if problems := worker.check():
+            raise ConfigError(problems[0])
+        self._workers.append(worker)
+        return worker
+
+    async def grown(self) -> int:
+        """One process stays one."""
+        return 0
+
+    async def close(self) -> None:
+        """Close connections and the ledger."""
+        for worker in self._workers:
+            await worker.close()
+        await self._ledger.close()

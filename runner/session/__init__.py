@@ -1,0 +1,1 @@
+"""One run from arguments to report, and looking at runs."""

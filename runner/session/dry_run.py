@@ -1,0 +1,138 @@
+"""What `jurybox plan` shows without a call: trials, what is done, tokens, cost, one rendered prompt per template."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from runner.config import RunConfig
+from runner.dataset.sampling import Drawn, Sample
+from runner.dataset.stage import Staged, stage
+from runner.endpoint.judge_model import Messages, pairs
+from runner.ledger.ledger import Ledger
+from runner.ledger.run_directory import RunDirectory, manifest_of, refuse_other_meaning
+from runner.scheduling.plan import (
+    Estimate,
+    estimates,
+    items_of,
+    judged_by_shard,
+    plan_signature,
+    planned_shards,
+    trial_keys,
+)
+
+from .session import load_judges
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One template, filled in with the first item that is routed to it."""
+
+    judge: str
+    template: str
+    item_id: str
+    trials: int
+    messages: Messages
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """A run before it is paid for."""
+
+    items: int
+    sample: Drawn | None
+    """The items are a sample of those that there are."""
+    trials: int
+    judged: int
+    estimates: list[Estimate]
+    sampling: dict[str, dict[str, Any]]
+    """`judge × model` → the resolved sampling."""
+    structured: dict[str, str]
+    prompts: list[Prompt]
+    notes: list[str]
+
+    def document(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """As a person reads it."""
+        items = f"{self.items:,} items" if self.sample is None else str(self.sample)
+        lines = [f"{items}, {self.trials:,} trials, {self.judged:,} already judged"]
+        for entry in self.estimates:
+            name = f"{entry.judge} × {entry.model}"
+            cost = "no price given" if entry.usd is None else f"≤ ${entry.usd:,.4f} if none is repeated"
+            lines.append(
+                f"  {name}: {entry.calls}, ~{entry.input_tokens:,} tokens in, ≤ {entry.output_tokens:,} out, {cost}"
+            )
+            sampling = json.dumps(self.sampling[name], ensure_ascii=False)
+            lines.append(f"    sampling {sampling}, structured output {self.structured[name]}")
+        lines += [f"note: {note}" for note in self.notes]
+        for prompt in self.prompts:
+            lines.append(f"\n--- {prompt.judge} / {prompt.template}: {prompt.trials:,} items, here {prompt.item_id}")
+            for message in prompt.messages:
+                lines.append(f"[{message['role']}]\n{message['content']}")
+        return "\n".join(lines)
+
+
+def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, sample: Sample | None = None) -> Preview:
+    """Stage the items aside, plan, and see what the directory's ledger has of it."""
+    judges = load_judges(config, base)
+    known = pairs(config, judges)
+    run = RunDirectory(directory)
+    if (manifest := run.manifest()) is not None:
+        refuse_other_meaning(directory, manifest["meaning"], manifest_of(config, judges, known)["meaning"])
+    with tempfile.TemporaryDirectory(prefix="jurybox-plan-") as aside:
+        staged = stage(config, judges, base, Path(aside) / "items", sample, limit)
+        shards = planned_shards(config, judges, staged, limit)
+        done: dict[int, int] = {}
+        if run.ledger.is_file():
+            with Ledger(run.ledger, read_only=True) as ledger:
+                if ledger.meta("plan") == plan_signature(config, judges, base, limit, sample):
+                    done = {row.shard.id: row.done for row in ledger.shards()}
+                else:
+                    done = judged_by_shard(ledger.judged_keys(), trial_keys(staged, shards, known))
+        prompts = [prompt for judge in judges for prompt in _prompts(staged, judge)]
+        notes = [
+            f"{count:,} items judged by {judge.name}: {text}"
+            for judge in judges
+            for text, count in staged.judges[judge.name]["cautions"].items()
+        ]
+        notes += [
+            f"{staged.judges[judge.name]['unrouted']:,} items are not routed by {judge.name} and left out"
+            for judge in judges
+            if staged.judges[judge.name]["unrouted"]
+        ]
+        if staged.controls:
+            notes.append(f"{staged.controls:,} control items are among the trials; they count in no result")
+        return Preview(
+            items=staged.rows,
+            sample=staged.sample,
+            trials=sum(shard.trials for shard in shards),
+            judged=sum(done.values()),
+            estimates=estimates(shards, done, staged, known),
+            sampling={f"{judge} × {model}": pair.sampling.body() for (judge, model), pair in known.items()},
+            structured={f"{judge} × {model}": pair.structured for (judge, model), pair in known.items()},
+            prompts=prompts,
+            notes=notes,
+        )
+
+
+def _prompts(staged: Staged, judge: Any) -> list[Prompt]:
+    """The first item of every template, and how many items each has."""
+    first: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    for start in range(0, staged.rows, 2_000):
+        rows = min(2_000, staged.rows - start)
+        column = staged.frame(start, rows, [f"template:{judge.name}"]).to_series()
+        for template, count in column.drop_nulls().value_counts().iter_rows():
+            counts[template] = counts.get(template, 0) + count
+            if template not in first:
+                first[template] = next(i for _, i, name in items_of(staged, start, rows, judge) if name == template)
+    return [
+        Prompt(judge.name, name, item.id, counts[name], judge.render(item, name))
+        for name, item in sorted(first.items())
+    ]

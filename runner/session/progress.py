@@ -1,0 +1,286 @@
+"""What a person sees of a run while it works: a line per judge and model, live on a terminal, plain in a log file.
+
+Hides rich and the pace of printing. What is shown is worked out by pure functions over the aggregator's live counts, so
+the numbers can be tested without a terminal and without waiting.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TextIO, TypeVar
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from runner.messages import Snapshot
+
+EVERY_S = 10.0
+"""Seconds between two plain lines of one judge and model, where nothing else calls for one."""
+STEPS = 10
+"""Every tenth of the trials calls for a plain line."""
+WINDOW_S = 30.0
+"""The rate is measured over the last seconds, so that a pause shows and an earlier session does not count."""
+
+Pair = tuple[str, str]
+T = TypeVar("T", int, str)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One judge × model, as shown."""
+
+    judge: str
+    model: str
+    trials: int
+    done: int
+    unscored: int
+    """Judgments without a score so far."""
+    waiting: int
+    """Trials that go out again."""
+    rate_per_s: float | None
+    """None until two moments are known."""
+    throttled: int
+    """429s of this session."""
+    cost_usd: float
+    note: str = ""
+
+    @property
+    def share(self) -> float:
+        """Done of all, 0 to 1; a pair without trials is done."""
+        return self.done / self.trials if self.trials else 1.0
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds to the end at the present rate; None where that says nothing."""
+        if self.done >= self.trials:
+            return 0.0
+        return (self.trials - self.done) / self.rate_per_s if self.rate_per_s else None
+
+
+class Pace:
+    """Judgments a second of each judge × model, over the last WINDOW_S seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: dict[Pair, deque[tuple[float, int]]] = {}
+
+    def rate(self, pair: Pair, done: int) -> float | None:
+        """Note what is done by now, and tell the rate."""
+        now = self._clock()
+        seen = self._seen.setdefault(pair, deque())
+        seen.append((now, done))
+        while len(seen) > 2 and seen[1][0] <= now - WINDOW_S:
+            seen.popleft()
+        first_at, first_done = seen[0]
+        return (done - first_done) / (now - first_at) if now > first_at else None
+
+
+def rows(
+    snapshot: Snapshot,
+    pace: Pace,
+    throttled: Mapping[str, int] | None = None,
+    states: Mapping[str, str] | None = None,
+    suspected: Mapping[Pair, int] | None = None,
+) -> list[Row]:
+    """The rows to show, in the snapshot's order. `throttled` and `states` are by model."""
+    return [
+        Row(
+            judge=judge,
+            model=model,
+            trials=tally.trials,
+            done=tally.done,
+            unscored=tally.done - tally.scored,
+            waiting=tally.waiting + tally.parked,
+            rate_per_s=pace.rate((judge, model), tally.done),
+            throttled=(throttled or {}).get(model, 0),
+            cost_usd=tally.usage.cost_usd,
+            note=(states or {}).get(model) or _search((suspected or {}).get((judge, model), 0)),
+        )
+        for (judge, model), tally in snapshot.tallies.items()
+    ]
+
+
+def line(row: Row) -> str:
+    """One row as a plain line."""
+    parts = [
+        f"{row.judge} × {row.model}: {percent(row.share)} {row.done:,}/{row.trials:,}",
+        _rate(row),
+        f"unscored {percent(row.unscored / row.done if row.done else 0.0, 1)}",
+        f"429s {row.throttled:,}",
+        dollars(row.cost_usd),
+        f"{duration(row.left_s)} left",
+    ]
+    if row.waiting:
+        parts.insert(3, f"to judge again {row.waiting:,}")
+    if row.note:
+        parts.append(row.note)
+    return "  ".join(parts)
+
+
+def table(shown: list[Row]) -> Table:
+    """All rows as a table with bars, and what all of them cost together."""
+    view = Table(box=None, pad_edge=False, expand=False)
+    view.add_column("judge × model", overflow="ellipsis", no_wrap=True, max_width=44)
+    view.add_column("", width=20, no_wrap=True)
+    for name in ("done", "rate", "unscored", "429s", "cost", "left"):
+        view.add_column(name, justify="right", no_wrap=True)
+    view.add_column("", overflow="ellipsis", no_wrap=True)
+    for row in shown:
+        view.add_row(
+            Text(f"{row.judge} × {row.model}"),
+            ProgressBar(total=max(row.trials, 1), completed=row.done if row.trials else 1, width=20),
+            f"{row.done:,}/{row.trials:,}",
+            _rate(row),
+            percent(row.unscored / row.done if row.done else 0.0, 1),
+            f"{row.throttled:,}",
+            dollars(row.cost_usd),
+            duration(row.left_s),
+            Text(row.note or (f"{row.waiting:,} to judge again" if row.waiting else "")),
+        )
+    if len(shown) > 1:
+        done, trials = sum(row.done for row in shown), sum(row.trials for row in shown)
+        # The models work side by side, so the run takes as long as its slowest row.
+        left = [row.left_s for row in shown]
+        view.add_row(
+            "all",
+            "",
+            f"{done:,}/{trials:,}",
+            f"{sum(row.rate_per_s or 0.0 for row in shown):,.1f}/s",
+            "",
+            "",
+            dollars(sum(row.cost_usd for row in shown)),
+            duration(None if None in left else max(seconds for seconds in left if seconds is not None)),
+            "",
+        )
+    return view
+
+
+class Progress:
+    """Shows a run on stderr while it works. A context manager; `update` is called as often as news comes.
+
+    `accounts` names the account of every model that shares one, so that the account's 429s stand in its models' rows.
+    """
+
+    def __init__(
+        self,
+        *,
+        accounts: Mapping[str, str] | None = None,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._accounts = accounts or {}
+        self._quiet = quiet
+        self._stream = stream or sys.stderr
+        self._clock = clock
+        self._pace = Pace(clock)
+        self._rows: list[Row] = []
+        self._live: Live | None = None
+        self._printed: dict[Pair, tuple[float, Row]] = {}
+
+    def __enter__(self) -> Progress:
+        if not self._quiet and self._stream.isatty():
+            # No thread of its own: it would draw between two lines of a log.
+            self._live = Live(console=Console(file=self._stream), auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        elif not self._quiet:
+            for row in self._rows:
+                # The rate and the time left change by themselves; they are no news.
+                shown = self._printed[row.judge, row.model][1]
+                if (shown.done, shown.waiting, shown.cost_usd) != (row.done, row.waiting, row.cost_usd):
+                    self._print(row)
+
+    def update(
+        self,
+        snapshot: Snapshot,
+        throttled: Mapping[str, int] | None = None,
+        states: Mapping[str, str] | None = None,
+        suspected: Mapping[Pair, int] | None = None,
+    ) -> None:
+        """Show the newest counts. `throttled`: 429s by account; `states`: a word by account, as `endpoint away`;
+        `suspected`: trials that may kill their workers.
+        """
+        if self._quiet:
+            return
+        models = {model for _, model in snapshot.tallies}
+        by_model = self._by_model(throttled, models), self._by_model(states, models)
+        self._rows = rows(snapshot, self._pace, *by_model, suspected)
+        if self._live is not None:
+            self._live.update(table(self._rows), refresh=True)
+            return
+        for row in self._rows:
+            if self._is_due(row):
+                self._print(row)
+
+    def _by_model(self, by_account: Mapping[str, T] | None, models: set[str]) -> dict[str, T]:
+        accounts = {model: self._accounts.get(model, model) for model in models}
+        return {model: by_account[name] for model, name in accounts.items() if by_account and name in by_account}
+
+    def _is_due(self, row: Row) -> bool:
+        before = self._printed.get((row.judge, row.model))
+        if before is None:
+            return True
+        printed_at, shown = before
+        if shown.done >= shown.trials:
+            return shown.done != row.done or shown.trials != row.trials
+        return (
+            self._clock() - printed_at >= EVERY_S
+            or int(row.share * STEPS) > int(shown.share * STEPS)
+            or row.note != shown.note
+        )
+
+    def _print(self, row: Row) -> None:
+        self._printed[row.judge, row.model] = (self._clock(), row)
+        try:
+            self._stream.write(line(row) + "\n")
+            self._stream.flush()
+        except OSError:
+            # A file on a full disk, or a reader that has gone: nobody is told, and the run goes on.
+            self._quiet = True
+
+
+def _search(suspected: int) -> str:
+    return f"workers die, {suspected:,} trial{'s' * (suspected != 1)} suspected" if suspected else ""
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share as `62 %`; rounded down, since 100 % is said only of what is whole."""
+    factor = 100 * 10**digits
+    return f"{int(share * factor + 1e-9) / 10**digits:.{digits}f} %"
+
+
+def dollars(usd: float) -> str:
+    """Money with as many digits as matter: `$0.0042`, `$12.30`."""
+    return f"${usd:,.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
+
+
+def duration(seconds: float | None) -> str:
+    """A time as `8s`, `3m 05s` or `2h 10m`; `?` where it is not known."""
+    if seconds is None:
+        return "?"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02d}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+
+
+def _rate(row: Row) -> str:
+    return "?/s" if row.rate_per_s is None else f"{row.rate_per_s:,.1f}/s"

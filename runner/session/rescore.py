@@ -1,0 +1,362 @@
+"""Reads every stored reply of a run again with today's reader, and works out which judgment each trial has by it.
+
+No request is made. The first reply of a trial that today's reader can read decides, as it would have had this reader
+been there from the start; where none can be read, what the deciding attempt ended with stands, read by today's reader.
+Hides the walk over shards, one at a time, so that memory does not grow with the run.
+
+Makes the new revisions of a run directory's judgments and keeps what its manifest says of them.
+
+Both ways go through here: reading the stored replies again, and letting what a retry has brought take effect.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from judges import (
+    PARSER_VERSION,
+    Item,
+    Judge,
+    Outcome,
+    Provenance,
+    Reply,
+    Scored,
+    reason_of,
+    reformat_of,
+    text_to_copy_from,
+)
+from runner.dataset.staged_items import Staged
+from runner.endpoint.judge_model import Modes, Pair
+from runner.ledger.batch_writer import history_of
+from runner.ledger.ledger import Ledger
+from runner.ledger.revision_diff import WAITING, Changes, Place, Standing
+from runner.ledger.revisions import REREAD, Rescoring, Revision
+from runner.ledger.run_directory import RunDirectory
+from runner.ledger.schema import JUDGMENT_COLUMNS, usage_row
+from runner.messages import BLOCK_MARKER, Shard
+from runner.scheduling.plan import items_of
+from runner.worker.reformat import STAGE as REFORMAT
+from runner.worker.reformat import id_of_copy
+from runner.worker.request import outcomes_of, reading_of, told_stage
+
+_STARTS_ANEW = ("first", "last", "retry")
+"""Stages of requests whose batch was not halved."""
+_OF_TRIAL = ("json_hint", "not_sent:", "sent:", "reformat_failed:")
+_OF_REQUEST = ("max_tokens:", "seed:")
+_READING = ("stage", "notes")
+_NO_MEANING = ("revision", "parser_version")
+
+Row = dict[str, Any]
+
+
+class Unchanged(Exception):
+    """Nothing was changed, so there is no new revision: what was written is taken back."""
+
+
+def rescore(
+    ledger: Ledger,
+    staged: Staged,
+    pairs: Mapping[tuple[str, str], Pair],
+    name: Callable[[tuple[int, int]], tuple[str, str] | None],
+) -> tuple[Changes, Revision | None]:
+    """Read all replies again, in one transaction; what changed, and the new revision, or None if nothing did.
+
+    `name`: system and item id of the trial at (shard, position).
+    """
+    shards = [row.shard for row in ledger.shards()]
+    changes = Changes(name)
+    try:
+        with ledger.revisions.rescoring() as open_:
+            altered = False
+            for shard in shards:
+                altered |= _Shard(open_, shard, pairs[shard.judge, shard.model], staged, changes).reread()
+            if not altered:
+                raise Unchanged
+            return changes, open_.finish(PARSER_VERSION, changes)
+    except Unchanged:
+        return changes, None
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A reply as today's reader sees it, for one of its trials."""
+
+    attempt: Row
+    place: int
+    size: int
+    depth: int
+    outcome: Outcome
+    whole: bool
+    """Whether every trial of the request has a score by it: else all of them were asked again."""
+
+
+class _Shard:
+    """The trials of one shard."""
+
+    def __init__(self, open_: Rescoring, shard: Shard, pair: Pair, staged: Staged, changes: Changes) -> None:
+        self._open = open_
+        self._shard = shard
+        self._pair = pair
+        self._judge: Judge = pair.judge
+        self._changes = changes
+        self._judged = {row["position"]: row for row in open_.judgments(shard.id)}
+        self._waiting = {position: (key, history) for position, key, history in open_.waiting(shard.id)}
+        self._items: dict[int, tuple[Item, str]] = {}
+        if self._judged or self._waiting:
+            items = items_of(staged, shard.first_row, shard.rows, pair.judge)
+            self._items = {row - shard.first_row: (item, template) for row, item, template in items}
+        self._by_key = {row["key"]: self._items[at][0] for at, row in self._judged.items() if at in self._items}
+        self._by_key |= {key: self._items[at][0] for at, (key, _) in self._waiting.items() if at in self._items}
+        self._batches: dict[int, list[Outcome] | None] = {}
+        """What replies to several trials say, by attempt."""
+        self._readings: dict[int, tuple[str | None, str | None, int]] = {}
+
+    def reread(self) -> bool:
+        """Read all replies of the shard, and write what differs; whether anything does."""
+        replaced: list[Row] = []
+        scored: list[Row] = []
+        left = self._judged.keys() | self._waiting.keys()
+        for position, replies in itertools.groupby(self._open.replies(self._shard.id), key=lambda reply: reply[0]):
+            left.discard(position)
+            read = list(self._read(position, [reply[1:] for reply in replies]))
+            if position in self._judged:
+                replaced += self._replaced(self._judged[position], read)
+            elif position in self._waiting:
+                scored += self._scored(position, read)
+        for position in left & self._judged.keys():
+            replaced += self._replaced(self._judged[position], [])
+        self._open.replace(replaced)
+        self._open.score(self._shard.id, scored)
+        self._open.set_readings(self._readings.values())
+        return bool(replaced or scored or self._readings)
+
+    # --- replies
+
+    def _read(self, position: int, replies: Sequence[tuple[int, int, Row]]) -> Iterator[_Read]:
+        """The replies that can decide the trial, in their order."""
+        if position not in self._items:
+            return
+        deciding = self._judged[position]["attempt"] if position in self._judged else None
+        item = self._items[position][0]
+        unread: dict[str, _Read] = {}
+        """Replies without a score, by the id that a request for a copy of their verdict has."""
+        depth = 0
+        for place, size, attempt in replies:
+            stage, _, number = attempt["stage"].partition(":")
+            if stage == "bisect":
+                depth = int(number)
+            elif stage in _STARTS_ANEW:
+                depth = 0
+            if stage == REFORMAT:
+                if attempt["request_id"] in unread and (
+                    copied := self._copied(unread[attempt["request_id"]], attempt, item)
+                ):
+                    yield copied
+                continue
+            outcomes = self._outcomes(attempt, size, item)
+            if outcomes is not None and (not attempt["late_duplicate"] or attempt["id"] == deciding):
+                whole = all(isinstance(outcome, Scored) for outcome in outcomes)
+                read = _Read(attempt, place, size, depth, outcomes[place], whole)
+                if not whole:
+                    keys = _keys(attempt)
+                    unread[id_of_copy(attempt["request_id"], keys)] = read
+                yield read
+
+    def _outcomes(self, attempt: Row, size: int, item: Item) -> list[Outcome] | None:
+        """What a reply says of each trial of its request; None where a judge's code would have to see others' items."""
+        if size == 1:
+            return self._noted(attempt, outcomes_of(self._judge, _reply(attempt), [item]))
+        if attempt["id"] not in self._batches:
+            keys = _keys(attempt)
+            # Of a judge that is data alone a reply's reading is shared out without a look at the items.
+            items = [self._by_key.get(key, None if self._judge.code else item) for key in keys]
+            known = [each for each in items if each is not None]
+            self._batches[attempt["id"]] = None
+            if len(known) == size:
+                self._batches[attempt["id"]] = self._noted(attempt, outcomes_of(self._judge, _reply(attempt), known))
+        return self._batches[attempt["id"]]
+
+    def _copied(self, read: _Read, copy: Row, item: Item) -> _Read | None:
+        """The reply with the verdict that the reformat model copied out of it, if the copy holds today."""
+        if self._judge.code:
+            return None
+        how = reformat_of(self._judge.reads, read.size)
+        text = text_to_copy_from(read.outcome, _reply(read.attempt))
+        verdict = None if how is None or text is None else how.accepted(copy["answer_text"], text)
+        reading = None if verdict is None else REFORMAT
+        if copy["reading"] != reading:
+            self._readings[copy["id"]] = (reading, copy["parser_version"], copy["id"])
+        if verdict is None:
+            return None
+        scored = Scored(verdict, Provenance(REFORMAT, (f"{REFORMAT}:{copy['model']}",)))
+        outcomes = self._judge.outcomes(scored, [item] * read.size)
+        whole = all(isinstance(outcome, Scored) for outcome in outcomes)
+        return replace(read, outcome=outcomes[read.place], whole=whole)
+
+    def _noted(self, attempt: Row, outcomes: list[Outcome]) -> list[Outcome]:
+        """Keep what the attempt is read as now, where that is news."""
+        reading = reading_of(outcomes)
+        if (attempt["reading"], attempt["parser_version"]) != (reading, PARSER_VERSION):
+            self._readings[attempt["id"]] = (reading, PARSER_VERSION, attempt["id"])
+        return outcomes
+
+    # --- trials
+
+    def _replaced(self, old: Row, read: Sequence[_Read]) -> list[Row]:
+        """The judgment as it is to be written, if it is to be written."""
+        pair = self._shard.judge, self._shard.model
+        counted = self._changes.pairs[pair]
+        decides = next((each for each in read if each.whole), None)
+        if decides is None:
+            decides = _deciding(old, read)
+        new = old | {"parser_version": PARSER_VERSION, "revision": self._open.number}
+        if decides is not None:
+            new |= self._judgment(
+                old["position"], json.loads(old["notes"]), decides, decides.attempt["id"] == old["attempt"]
+            )
+        if read and old["official"] is not None:
+            new["official"] = self._judge.official(read[0].attempt["answer_text"])
+        before, after = _standing(old), _standing(new)
+        self._changes.add(pair, before, after, (self._shard.id, old["position"]), old["key"])
+        if before.same(after):
+            # Written otherwise, it still says the same.
+            new |= {name: old[name] for name in ("verdict", "scores")}
+            counted.kept += decides is None and old["request_id"] is not None and old["state"] != "failed"
+            counted.reread += any(new[name] != old[name] for name in _READING)
+        if all(new[name] == old[name] for name in REREAD if name not in _NO_MEANING):
+            if old["parser_version"] == PARSER_VERSION:
+                return []
+            new["revision"] = old["revision"]
+        return [new]
+
+    def _scored(self, position: int, read: Sequence[_Read]) -> list[Row]:
+        """The judgment of a trial that waited, if a reply gives it one now."""
+        decides = next((each for each in read if each.whole), None)
+        if decides is None:
+            return []
+        key, history = self._waiting[position]
+        past = history_of(history)
+        row = {
+            "shard": self._shard.id, "position": position, "key": key, "template": self._items[position][1],
+            "parser_version": PARSER_VERSION, "structured": self._pair.mode, "attempts": past.attempts,
+            **dict(zip(("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd"),
+                       usage_row(past.usage), strict=True)),
+            "official": self._judge.official(read[0].attempt["answer_text"]), "judged_at": time.time(),
+            "revision": self._open.number,
+        }  # fmt: skip
+        notes = ["json_hint"] if self._pair.json_hint else []
+        notes += [f"reformat_failed:{past.reformat_failed}"] if past.reformat_failed else []
+        row |= self._judgment(position, notes, decides)
+        assert row.keys() == set(JUDGMENT_COLUMNS)
+        pair = self._shard.judge, self._shard.model
+        self._changes.add(pair, WAITING, _standing(row), (self._shard.id, position), key)
+        return [row]
+
+    def _judgment(self, position: int, old_notes: Sequence[str], read: _Read, same_request: bool = False) -> Row:
+        """What a reply makes of the trial: the columns that follow the deciding reply."""
+        item, template = self._items[position]
+        verdict = scores = None
+        stage = read.attempt["stage"]
+        # Notes of the requests, not of their reading: how this endpoint is asked, and how this very one was sampled.
+        own = _OF_TRIAL + _OF_REQUEST if same_request else _OF_TRIAL
+        notes = [note for note in old_notes if note.startswith(own)]
+        if read.size == 1 and self._judge.marked(item, template):
+            notes.append(BLOCK_MARKER)
+        if isinstance(read.outcome, Scored):
+            found, provenance = read.outcome.verdict, read.outcome.provenance
+            verdict = json.dumps(dict(found), ensure_ascii=False)
+            scores = json.dumps(self._judge.scores(found, item))
+            if provenance.stage == REFORMAT:
+                prompts = (note for note in old_notes if note.startswith("prompt:"))
+                provenance = replace(provenance, notes=(*provenance.notes, *prompts))
+            stage, of_reading = told_stage(stage, provenance)
+            notes += of_reading
+        return {
+            "state": read.outcome.state, "reason": reason_of(read.outcome), "verdict": verdict, "scores": scores,
+            "stage": stage, "notes": json.dumps(notes), "request_id": read.attempt["request_id"],
+            "attempt": read.attempt["id"], "latency_s": read.attempt["latency_s"], "worker": read.attempt["worker"],
+            "batch_size": read.size, "batch_position": read.place + 1, "bisect_depth": read.depth,
+        }  # fmt: skip
+
+
+def _deciding(old: Row, read: Sequence[_Read]) -> _Read | None:
+    """The reply that the judgment was made of; None where it was not made of a reply, or that cannot be read again."""
+    for each in reversed(read):
+        if each.attempt["id"] == old["attempt"]:
+            return each
+    if old["attempt"] is None and old["request_id"] is not None:
+        return next((each for each in reversed(read) if each.attempt["request_id"] == old["request_id"]), None)
+    return None
+
+
+def _reply(attempt: Row) -> Reply:
+    return Reply(attempt["answer_text"], attempt["finish_reason"], attempt["refusal_text"], attempt["reasoning_text"])
+
+
+def _keys(attempt: Row) -> list[bytes]:
+    return [attempt["keys"][at : at + 16] for at in range(0, len(attempt["keys"]), 16)]
+
+
+def _standing(row: Row) -> Standing:
+    return Standing(row["state"], row["reason"], row["verdict"], row["scores"])
+
+
+class Revising:
+    """The revisions made of one run directory in this session."""
+
+    def __init__(self, run: RunDirectory, pairs: Mapping[tuple[str, str], Pair]) -> None:
+        self._run = run
+        self._pairs = pairs
+        self.made: list[Revision] = []
+        """In order."""
+
+    def rescore(self, ledger: Ledger, staged: Staged) -> Changes:
+        """Read all replies again."""
+        # Here, since it brings all that asks an endpoint: a second of start-up that other commands do not pay.
+        pass  # MOVED-EMPTY
+
+        modes = Modes(self._pairs, ledger.meta)
+        pairs = {name: replace(pair, mode=modes.get(name, pair.mode)) for name, pair in self._pairs.items()}
+        changes, revision = rescore(ledger, staged, pairs, _names(ledger, lambda: staged))
+        self._add(revision, ledger)
+        return changes
+
+    def settle(self, ledger: Ledger, staged: Callable[[], Staged | None]) -> None:
+        """Let the outcomes that a retry has brought so far replace the judgments. `staged`: to name the examples.
+
+        The manifest tells of all revisions afterwards, also of one that a process made and died before it said so.
+        """
+        self._add(ledger.revisions.settle(_names(ledger, staged), PARSER_VERSION), ledger)
+        manifest = self._run.manifest()
+        if manifest is not None and manifest.get("revisions", []) != (told := listed(ledger)):
+            self._run.write_manifest(manifest | {"revisions": told})
+
+    def _add(self, revision: Revision | None, ledger: Ledger) -> None:
+        if revision is not None:
+            self.made.append(revision)
+            self._run.write_manifest((self._run.manifest() or {}) | {"revisions": listed(ledger)})
+
+
+def _names(ledger: Ledger, staged: Callable[[], Staged | None]) -> Callable[[Place], tuple[str, str] | None]:
+    """What tells system and item id of the trial at a place; None where the items are gone."""
+    first_rows = {row.shard.id: row.shard.first_row for row in ledger.shards()}
+
+    def name(place: Place) -> tuple[str, str] | None:
+        if (items := staged()) is None:
+            return None
+        shard, position = place
+        ((system, item_id),) = items.frame(first_rows[shard] + position, 1, ["system", "id"]).rows()
+        return system, item_id
+
+    return name
+
+
+def listed(ledger: Ledger) -> list[dict[str, Any]]:
+    """The revisions as the manifest tells of them: the changes one by one stay in the ledger."""
+    documents = [revision.document() for revision in ledger.revisions.listed()]
+    return [{name: value for name, value in document.items() if name != "changes"} for document in documents]

@@ -1,0 +1,138 @@
+"""Looking at a run without working in it: its report, how far it is, its rows. Works while the run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from judges import Judge
+from runner.config import RunConfig
+from runner.dataset.stage import Staged, load_staged
+from runner.ledger.ledger import Ledger
+from runner.ledger.run_directory import RunDirectory
+from runner.messages import Bound, Tally
+from runner.report import Report, build
+from runner.report.notices import amounts
+from runner.report.notices import words as unsettled
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """A run directory opened for reading."""
+
+    path: Path
+    config: RunConfig
+    judges: dict[str, Judge]
+    staged: Staged
+    ledger: Ledger
+
+    def report(self) -> Report:
+        """The report as things stand."""
+        return build(self.config.name, self.path, self.config, self.judges, self.staged, self.ledger)
+
+
+@contextmanager
+def open_run(directory: Path) -> Iterator[OpenRun]:
+    """Open the run in a directory; InputError where there is none."""
+    run = RunDirectory(directory)
+    config, judges = run.opened()
+    with Ledger(run.ledger, read_only=True) as ledger:
+        yield OpenRun(run.path, config, {judge.name: judge for judge in judges}, load_staged(run.items), ledger)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far a run is."""
+
+    name: str
+    directory: str
+    trials: int
+    """Those of the items; control items are counted apart, but for `judge_models`, which holds both."""
+    done: int
+    controls: int
+    controls_done: int
+    again: int
+    """Of all these: trials that are being judged again; their judgments stand until that is done."""
+    waiting: int
+    revision: int
+    cost_usd: float
+    unsettled: Bound
+    """What may have been billed besides."""
+    tallies: dict[tuple[str, str], Tally]
+    publishing: tuple[str, int] | None = None
+    """Where to, and how many judgments and requests are not there yet; None: the run is not published."""
+
+    @property
+    def complete(self) -> bool:
+        """Every trial has a judgment, those of control items too."""
+        return (self.done, self.controls_done) == (self.trials, self.controls)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        pairs = [
+            {"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()
+        ]
+        names = (
+            *("name", "directory", "trials", "done", "controls", "controls_done", "again", "waiting"),
+            *("revision", "cost_usd"),
+        )
+        head = {name: getattr(self, name) for name in names}
+        head["unsettled"] = amounts(self.unsettled)
+        if self.publishing is not None:
+            head["publishing"] = dict(zip(("place", "behind"), self.publishing, strict=True))
+        return {**head, "complete": self.complete, "judge_models": pairs}
+
+    def text(self) -> str:
+        """As a person reads it."""
+        share = 100 * (self.done + self.controls_done) // max(1, self.trials + self.controls)
+        word = "complete" if self.complete else f"INCOMPLETE {share} %"
+        lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged, ${self.cost_usd:,.4f} spent"]
+        if self.revision > 1:
+            lines[0] += f", revision {self.revision}"
+        if self.unsettled:
+            lines.append(f"  {unsettled(self.unsettled)}")
+        if self.publishing is not None and self.publishing[1]:
+            place, behind = self.publishing
+            lines.append(f"  publishing to {place} is behind by {behind:,} judgments and requests")
+        if self.controls:
+            judged = f"{self.controls_done:,} of {self.controls:,} trials of control items judged"
+            lines.append(f"  and {judged}; they are counted in the lines that follow")
+        if self.again:
+            lines.append(f"  {self.again:,} of these are being judged again; until that ends their judgments stand")
+        for (judge, model), tally in sorted(self.tallies.items()):
+            states = ("scored", "malformed", "refused", "failed", "poisoned", "waiting", "parked")
+            parts = [f"{getattr(tally, name):,} {name}" for name in states if getattr(tally, name) or name == "scored"]
+            lines.append(f"  {judge} × {model}: {tally.done:,} of {tally.trials:,} ({', '.join(parts)})")
+        return "\n".join(lines)
+
+
+def status_of(directory: Path) -> Status:
+    """How far the run in a directory is; needs no pass over its items."""
+    run = RunDirectory(directory)
+    if (manifest := run.manifest()) is not None:
+        run.require_ledger(manifest)
+    with Ledger(run.ledger, read_only=True) as ledger:
+        tallies = ledger.tallies()
+        rows = ledger.shards()
+        staged = load_staged(run.items) if run.items.is_dir() else None
+        controls = [row for row in rows if staged is not None and staged.is_control(row.shard.first_row)]
+        controls_done = sum(row.done for row in controls)
+        published = ledger.segments.state()
+        return Status(
+            name=manifest["name"] if manifest else directory.name,
+            directory=str(directory),
+            trials=sum(row.shard.trials for row in rows) - sum(row.shard.trials for row in controls),
+            done=sum(row.done for row in rows) - controls_done,
+            controls=sum(row.shard.trials for row in controls),
+            controls_done=controls_done,
+            again=sum(ledger.revisions.waiting_again().values()) + ledger.revisions.renewed(),
+            waiting=sum(tally.waiting + tally.parked for tally in tallies.values()),
+            cost_usd=sum(spend.usage.cost_usd for spend in ledger.spend().values()),
+            unsettled=ledger.reserved(),
+            tallies=tallies,
+            revision=ledger.revisions.present(),
+            publishing=(published.place, ledger.segments.behind()) if published is not None and published.on else None,
+        )

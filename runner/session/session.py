@@ -1,0 +1,317 @@
+"""One session on a run directory: check everything, stage, plan or resume, judge, publish, report.
+
+What `jurybox run` and `jurybox.run()` have in common; the command line adds words and exit statuses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from judges import PARSER_VERSION, Judge, JudgeError, load_judge
+from runner.config import RunConfig
+from runner.dataset.sampling import Sample
+from runner.dataset.stage import Staged, load_staged, stage
+from runner.endpoint.judge_model import Modes, pairs
+from runner.errors import ConfigError, InputError, JuryboxError
+from runner.filesystem import full, is_full, network_of, require_space
+from runner.ledger.ledger import COPYING_MODEL, Ledger
+from runner.ledger.revision_diff import Changes
+from runner.ledger.run_directory import RunDirectory, changed_settings, manifest_of, refuse_other_meaning
+from runner.messages import Shard
+from runner.publishing.parquet_writer import publish_news
+from runner.publishing.publisher import Publishing
+from runner.report import Report, build
+from runner.scheduling.plan import Estimate, estimates, plan_signature, planned_shards, trial_keys
+from runner.signals import Interrupts
+
+from .cancellation import Switch
+from .rescore import Revising, listed
+
+if TYPE_CHECKING:
+    from runner.scheduling.driver import Watch
+    from runner.scheduling.pool import Pool
+
+# What asks an endpoint is imported where it is needed: a second of start-up that a run with nothing to do does not pay.
+
+log = structlog.get_logger()
+
+
+def load_judges(config: RunConfig, base: Path) -> list[Judge]:
+    """The config's judges, in its order."""
+    try:
+        return [load_judge(use.use, base) for use in config.judges]
+    except JudgeError as error:
+        raise ConfigError(f"judges: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be judged and what of it is done, before anything is paid."""
+
+    shards: dict[int, Shard]
+    done: dict[int, int]
+    """Judged trials by shard id."""
+    estimates: list[Estimate]
+    carried: int | None
+    """Judgments carried over from an earlier plan of this directory; None: the plan is the old one, or the first."""
+    again: int = 0
+    """Judged trials that wait to be judged again; their judgments stand until then."""
+
+    @property
+    def trials(self) -> int:
+        """All trials of the run."""
+        return sum(shard.trials for shard in self.shards.values())
+
+    @property
+    def judged(self) -> int:
+        """Those that have a judgment."""
+        return sum(self.done.values())
+
+    @property
+    def complete(self) -> bool:
+        """Nothing is left to do."""
+        return self.judged == self.trials and not self.again
+
+
+class Session:
+    """A run directory held by this process. Use as a context manager; `prepare`, then `judge`, then `finish`."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        base: Path,
+        directory: Path,
+        *,
+        limit: int | None = None,
+        sample: Sample | None = None,
+        judges: Sequence[Judge] | None = None,
+    ) -> None:
+        """`judges`: those of `config.judges`, in its order, where they are loaded already."""
+        self.config = config
+        self.judges = load_judges(config, base) if judges is None else list(judges)
+        self.pairs = pairs(config, self.judges)
+        self.run = RunDirectory(directory)
+        self._base = base
+        self._limit = limit
+        self._sample = sample
+        self._stack = ExitStack()
+        self.staged: Staged | None = None
+        self.revising = Revising(self.run, self.pairs)
+        self.publishing = Publishing(config, self.judges, self.run, base)
+
+    def __enter__(self) -> Session:
+        self.run.create()
+        self._stack.enter_context(self.run.locked())
+        if (kind := network_of(self.run.path)) is not None:
+            risk = "locks and syncs may not hold there what they promise; use --out for a disk of this machine"
+            log.warning("network_file_system", directory=str(self.run.path), kind=kind, risk=risk)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        if not isinstance(error, JuryboxError) and is_full(error):
+            raise full(self.run.path, "nothing more can be written there") from error
+
+    def stay_until(self, end: Future[None]) -> None:
+        """Hold the directory until that end, also after this session was closed: something works in it still."""
+        held = self._stack.pop_all()
+        end.add_done_callback(lambda _: held.close())
+
+    def prepare(self) -> Plan:
+        """Check that the directory may go on with this config; stage and plan what has changed."""
+        manifest = self.run.manifest()
+        fresh = manifest_of(self.config, self.judges, self.pairs)
+        if manifest is not None:
+            refuse_other_meaning(self.run.path, manifest["meaning"], fresh["meaning"])
+            for line in changed_settings(manifest["config"], fresh["config"]):
+                log.info("config_changed", what=line)
+        signature = plan_signature(self.config, self.judges, self._base, self._limit, self._sample)
+        fresh["base"] = str(self._base.resolve())
+        self.publishing.rebuild(fresh["meaning"])
+        with Ledger(self.run.ledger) as ledger:
+            plan = self._prepared(ledger, signature, fresh)
+            self.publishing.begin(ledger, judging=not plan.complete)
+            return plan
+
+    def _prepared(self, ledger: Ledger, signature: str, fresh: dict[str, Any]) -> Plan:
+        # Before places change: what an earlier retry has brought belongs where its trials stand now.
+        self.revising.settle(ledger, self._staged)
+        carried = None
+        if ledger.meta("plan") != signature or not self.run.items.is_dir():
+            # An empty mark says "half made": whatever stops us now, the next session plans anew.
+            require_space(self.run.path)
+            ledger.set_meta("plan", "")
+            self.staged = stage(self.config, self.judges, self._base, self.run.items, self._sample, self._limit)
+            carried = self._plan_anew(ledger, self.staged)
+            self._write_manifest(fresh | _inputs(self.staged), ledger)
+            ledger.set_meta("plan", signature)
+        else:
+            self.staged = load_staged(self.run.items)
+            self._write_manifest(fresh | _inputs(self.staged), ledger)
+        plan = self._plan(ledger, self.staged, carried)
+        readers = set(ledger.revisions.read_by()) | (set() if plan.complete else {PARSER_VERSION})
+        if len(readers) <= 1:
+            return plan
+        # No table may mix two: not with what comes now, nor with what an earlier plan had and this one takes back.
+        self.revising.rescore(ledger, self.staged)
+        return self._plan(ledger, self.staged, carried)
+
+    def reopen(self) -> Plan:
+        """The plan as it stands in the directory: nothing is staged, whatever has become of the inputs."""
+        with Ledger(self.run.ledger) as ledger:
+            if not ledger.meta("plan"):
+                raise InputError(f"{self.run.path}: its plan is half made; carry out the run's own command first")
+            lacking = {(row.shard.judge, row.shard.model) for row in ledger.shards()} - self.pairs.keys()
+            if lacking:
+                names = ", ".join(" × ".join(pair) for pair in sorted(lacking))
+                raise InputError(f"{self.run.path}: the run has {names}, and the config has not")
+            self.staged = load_staged(self.run.items)
+            self.revising.settle(ledger, self._staged)
+            return self._plan(ledger, self.staged, None)
+
+    def rescore(self) -> Changes:
+        """Read all replies of the reopened run again, without a call; `revising.made` tells if anything changed."""
+        assert self.staged is not None
+        with Ledger(self.run.ledger, checked=True) as ledger:
+            return self.revising.rescore(ledger, self.staged)
+
+    def retry(self, states: Sequence[str], judge: str | None, model: str | None, *, begin: bool) -> Plan:
+        """What `judge` is to do so that the trials which ended in one of these states are judged again.
+
+        With `begin` they are as good as asked: from now on any session goes on with them.
+        """
+        assert self.staged is not None
+        with Ledger(self.run.ledger, checked=True) as ledger:
+            if begin:
+                ledger.revisions.begin_retry(states, judge, model)
+                return self._plan(ledger, self.staged, None)
+            return self._plan(ledger, self.staged, None, ledger.revisions.retriable(states, judge, model))
+
+    def _write_manifest(self, manifest: dict[str, Any], ledger: Ledger) -> None:
+        told = {"revisions": listed(ledger), "structured": Modes(self.pairs, ledger.meta).document()}
+        self.run.write_manifest(manifest | told)
+
+    def _tell_modes(self, modes: Modes) -> None:
+        self.run.write_manifest((self.run.manifest() or {}) | {"structured": modes.document()})
+
+    def _staged(self) -> Staged | None:
+        if self.staged is None and self.run.items.is_dir():
+            self.staged = load_staged(self.run.items)
+        return self.staged
+
+    def _plan_anew(self, ledger: Ledger, staged: Staged) -> int | None:
+        shards = planned_shards(self.config, self.judges, staged, self._limit)
+        if not ledger.shards() and next(ledger.judged_keys(), None) is None:
+            ledger.set_plan(shards)
+            return None
+        return ledger.replan(shards, trial_keys(staged, shards, self.pairs))
+
+    def _plan(
+        self, ledger: Ledger, staged: Staged, carried: int | None, retriable: Mapping[int, int] | None = None
+    ) -> Plan:
+        rows = ledger.shards()
+        again = Counter(ledger.revisions.waiting_again()) + Counter(retriable or {})
+        settled = {row.shard.id: row.done - again[row.shard.id] for row in rows}
+        return Plan(
+            shards={row.shard.id: row.shard for row in rows},
+            done={row.shard.id: row.done for row in rows},
+            estimates=estimates([row.shard for row in rows], settled, staged, self.pairs),
+            carried=carried,
+            again=again.total(),
+        )
+
+    def judge(
+        self,
+        plan: Plan,
+        *,
+        make_pool: Callable[[], Pool],
+        watch: Watch = lambda snapshot, throttled, states, suspected: None,
+        switch: Switch | None = None,
+    ) -> None:
+        """Judge what the plan leaves to do; raises why it stopped before the end. `switch` stops it from elsewhere."""
+        from runner.scheduling.driver import Driver
+
+        assert self.staged is not None
+        staged = self.staged
+        require_space(self.run.path)
+        with Ledger(self.run.ledger, checked=True) as ledger:
+            # What may have been billed counts: the cap is to hold with it.
+            spent = sum(spend.usage.cost_usd for spend in ledger.spend().values()) + ledger.reserved().usd
+            modes = Modes(self.pairs, ledger.meta)
+            if (copying := self.config.reformatter) is not None and copying not in self.config.models:
+                ledger.set_meta(COPYING_MODEL, copying.name)
+            self.publishing.begin(ledger, judging=True)
+
+        async def judging() -> None:
+            orders = switch or Switch()
+            # Ray takes some seconds to start. Nothing is in flight meanwhile: a signal has nothing to wait for.
+            pool = make_pool()
+            with Interrupts(orders.stop):
+                try:
+                    driver = Driver(
+                        self.config, plan.shards, plan.done, self.pairs, staged, pool,
+                        spent_usd=spent, watch=watch, modes=modes, settled=self._tell_modes,
+                    )  # fmt: skip
+                    with orders.connected(driver.stop):
+                        async with self.publishing.beside(pool.aggregator):
+                            await driver.run()
+                finally:
+                    await pool.close()
+
+        asyncio.run(judging())
+
+    def finish(self) -> Report:
+        """Write what is judged as Parquet, publish it, and report it."""
+        assert self.staged is not None
+        judges = {judge.name: judge for judge in self.judges}
+        # Opened, one that somebody has removed would come back empty.
+        self.run.require_ledger(self.run.manifest() or {"config": {}})
+        with Ledger(self.run.ledger, checked=True) as ledger:
+            self.revising.settle(ledger, self._staged)
+            self.publishing.finish(ledger)
+            publish_news(self.run.path, self.config, judges, self.staged, ledger)
+            return build(self.config.name, self.run.path, self.config, judges, self.staged, ledger)
+
+
+def _inputs(staged: Staged) -> dict[str, Any]:
+    """What was read, for the manifest: files with size and time or ETag, a dataset with its commit."""
+    return {"inputs": staged.signature["files"]}
+
+
+def local_pool(session: Session) -> Pool:
+    """Judge in this process, without Ray: nothing shields it from a judge's own code."""
+    from runner.scheduling.pool import LocalPool
+
+    if session.run.left_abruptly and any(judge.code for judge in session.judges):
+        why = (
+            "if a judge's Python code ended it, it will do so again: without --local, on Ray, the item that ends its "
+            "worker is found and set aside as poisoned"
+        )
+        log.warning("last_session_ended_abruptly", directory=str(session.run.path), why=why)
+    return LocalPool(session.config, session.judges, session.run.ledger)
+
+
+def ray_pool(session: Session, address: str | None) -> Pool:
+    """Judge on Ray: started here, or at `address`."""
+    from runner.scheduling.cluster import RayPool
+
+    return RayPool(session.config, session.judges, session.run.ledger.absolute(), address=address)
+
+
+def missing_keys(config: RunConfig) -> list[str]:
+    """What the keys lack on this machine."""
+    from runner.endpoint.client import check_key
+
+    return [problem for model in config.asked_models if (problem := check_key(model))]

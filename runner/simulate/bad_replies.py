@@ -1,0 +1,182 @@
+"""Replies that are none: refusals, texts without a verdict, texts cut before it, lists that do not fit their blocks.
+
+They keep one promise: no careful reader finds a verdict in them, least of all the contrary of the one that was due.
+"""
+
+from __future__ import annotations
+
+from .prompt_parser import Wanted
+from .reply_format import Form
+
+REFUSAL = "I'm sorry, but I can't assist with that request."
+
+NO_VERDICT = {
+    "yesno": (
+        "",
+        " \n",
+        "Maybe.",
+        "Yes and no.",
+        "yes/no",
+        "The answer cannot be determined from the information given.",
+        "It depends on how the question is understood.",
+        "The response mentions the place and gives a date.",
+        "N/A",
+        "null",
+        "<think>\nThe response gives a date, and the reference",
+        "```\n```",
+        '{"answer": ',
+        "Final answer:",
+        "[]",
+        "Partially.",
+        "Yes\n\nNo",
+        "?",
+    ),
+    "object": (
+        "",
+        "The response mentions the place and gives a date.",
+        '{"reasoning": "The response gives the',
+        '{"correct": ',
+        '{"reasoning": "A date is given.", "correct": tr',
+        "{}",
+        "[]",
+        "null",
+        '{"reasoning": "It depends on how the question is understood."}',
+        '{"reasoning": "It depends.", "correct": null}',
+        '{"reasoning": "It depends.", "correct": "maybe"}',
+        '{"correct": true}\n{"correct": false}',
+        '{"correct": true, "correct": false}',
+        '```json\n{"reasoning": "A date is given.",\n```',
+        '<think>{"correct": true} would be wrong if',
+        "The answer cannot be determined from the information given.",
+    ),
+    "line": (
+        "",
+        "The response mentions the place and gives a date.",
+        "The response names a date.\ncorrect=",
+        "The response names a date.\ncorrect=maybe",
+        "The response names a date.\ncorrect=true\ncorrect=false",
+        "I should set correct=true if the response contains the correct answer.",
+        "The answer cannot be determined from the information given.",
+        "<think>\nThe response names a date, so correct=true would",
+        '{"correct": ',
+        "Partially.",
+    ),
+    "documents": (
+        "",
+        "The response mentions the place and gives a date.",
+        '{"relevance_explanation": "The first sentence names the',
+        '{"relevance_explanation": "It names the place.", "all_relevant_sentence_keys": [',
+        '{"relevance_explanation": "It names the place.", "overall_supported": tr',
+        "{}",
+        "[]",
+        "null",
+        '{"relevance_explanation": "It depends.", "overall_supported": null}',
+        '{"relevance_explanation": "It depends.", "overall_supported": "partially"}',
+        '{"overall_supported": true}\n{"overall_supported": false}',
+        '```json\n{"relevance_explanation": "It names the place.",\n```',
+        '<think>{"overall_supported": true} would be wrong if',
+        "No sentence of the documents can be judged.",
+    ),
+    "scores": (
+        "",
+        " \n",
+        "N/A",
+        "null",
+        "?",
+        "[]",
+        "{}",
+        "[",
+        '{"scores": [',
+        "Score:",
+        "Scores: ,",
+        "It depends on how the question is understood.",
+        "The model answer mentions the place and gives a date.",
+        "The answers cannot be scored from the information given.",
+        "Some points are missing, others are wrong.",
+        "<think>\nThe first answer misses one point, so",
+        "```\n```",
+        "{over}",
+        "about {low} or {high}",
+        "-",
+    ),
+    "choice": (
+        "",
+        " \n",
+        "null",
+        "?",
+        "[]",
+        "{}",
+        "It depends on how this is understood.",
+        "Neither can be told from what is given.",
+        "{first} / {last}",
+        "{first}\n{last}",
+        "<think>\n{first} seems to",
+        "```\n```",
+        '{"choice": ',
+        '{"choice": "',
+        "Verdict:",
+    ),
+}
+"""Malformed replies, by the kind that was asked for; `documents` is an object with lists of sentence keys."""
+
+CUT = {
+    "yesno": "Let us compare the model's response with the reference answer step by step. The response",
+    "object": '{"reasoning": "Comparing the response with the reference step by step, the response first',
+    "line": "Comparing the response with the reference step by step, the response first",
+    "documents": '{"relevance_explanation": "Going through the documents sentence by sentence, the first of them',
+    "scores": "Let us count the key technical points that are missing, one answer after the other. The",
+    "choice": "Let us compare what was given, point by point, before anything is chosen. The first point",
+}
+"""Replies that ran into max_tokens before they came to the verdict."""
+
+
+def no_verdict(wanted: Wanted, variant: int) -> str:
+    """A reply without a verdict."""
+    form = wanted.form
+    texts = NO_VERDICT[_kind(form)]
+    text = texts[variant % len(texts)]
+    if form.kind == "scores":
+        beyond = form.high + 1 if form.scaled else 1000 * form.high
+        over = form.separator.join([str(beyond)] * wanted.scores)
+        return text.replace("{over}", over).replace("{low}", str(form.low)).replace("{high}", str(form.high))
+    if form.kind == "choice":
+        if len(form.labels) == 1:
+            return ""
+        return text.replace("{first}", form.labels[0]).replace("{last}", form.labels[-1])
+    return text
+
+
+def cut(wanted: Wanted, reply: str) -> str:
+    """A reply that stops before the verdict; a list of scores may stop within itself."""
+    if wanted.scores > 2:
+        return reply[: reply.index(wanted.form.separator) + 1] if wanted.form.separator in reply else CUT["scores"]
+    return CUT[_kind(wanted.form)]
+
+
+def miscounted(wanted: Wanted, reply: str, variant: int) -> str:
+    """The reply's scores as a list of another length, or under numbers that are not those of the blocks."""
+    form, count = wanted.form, wanted.scores
+    parts = [part.strip() for part in reply.split(form.separator)]
+    extra = str(form.low + variant % (form.high - form.low + 1))
+    place = variant // 16 % count
+    longer = [*parts, extra]
+    numbered = [f"{number}: {score}" for number, score in enumerate(longer, 1)]
+    ways = [form.separator.join(longer), "\n".join(longer), "\n".join(numbered)]
+    if count > 1:
+        shorter = [*parts[:place], *parts[place + 1 :]]
+        ways += [
+            form.separator.join(shorter),
+            "\n".join(shorter),
+            "\n".join([*numbered[:place], *numbered[place + 1 : count]]),
+            "\n".join([*numbered[: count - 1], f"{count - 1}: {parts[-1]}"]),
+            "\n".join(f"{number}: {score}" for number, score in enumerate(parts)),
+            form.separator.join([*parts[:place], "", *parts[place + 1 :]]),
+            parts[0],
+            f"{form.separator.join(parts[:1])}{form.separator}...",
+        ]
+    return ways[variant % len(ways)]
+
+
+def _kind(form: Form) -> str:
+    documents = form.schema is not None and "overall_supported" in form.schema.get("properties", {})
+    return "documents" if documents else form.kind

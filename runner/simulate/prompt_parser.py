@@ -1,0 +1,275 @@
+"""A request's prompt as the endpoint sees it: its texts, its digest, and the structure that the request demands.
+
+Hides the ways in which a request body may say these things, and refuses what is no chat completion request.
+
+What a request wants: the form of the reply, and the texts that each get a verdict.
+
+What the request demands by a schema or a list of choices comes first, then the words of its instructions: a system
+message is nothing but these. Without one they stand in the last paragraph, or in the first ones: what is judged stands
+between and must not change how the reply looks. A last paragraph that opens with the label of a slot is what is judged.
+
+The numbered blocks of a batch: where one item ends and the next begins, as far as a text can tell.
+
+The first line holds the marker with the number 1 (`Question 1:`, `[1]`, `### Item 1`). Block k+1 begins where, after a
+blank line, a line opens with the same marker and the next number. So `Question 3:` in the only block begins nothing:
+there was no 2. `Question 2:` in it begins a block only if the lines that make a block stand below it: the labels of the
+first block that the instructions name too (`True answer:`, `Answer from model:`), or, where they name none, any label
+of the first block. An answer that holds a whole block of the layout cannot be told from one, by a model as little as
+here: it is answered as two.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from .reply_format import YESNO, Form, Verdict, drawn, form_in, pick, scale_in
+
+
+class BadRequest(Exception):
+    """The body is no chat completion request; the message goes into the 400."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What one request asks."""
+
+    model: str
+    text: str
+    """The texts of all messages."""
+    told: str
+    """The system messages."""
+    asked: str
+    """The last user message: what the verdict depends on."""
+    tokens: int
+    """About what a tokenizer would count."""
+    structure: tuple[str, Any] | None
+    """("schema", JSON Schema), ("choice", list of strings), ("regex", pattern) or ("object", None), where the request
+    demands one."""
+    way: str | None = None
+    """In which way it does: json_schema, json_object or vllm."""
+    max_tokens: int | None = None
+
+    def digest(self) -> bytes:
+        """Names the prompt and the model: what a fault depends on."""
+        return blake2b(f"{self.model}\0{self.text}".encode(), digest_size=16).digest()
+
+
+def prompt_of(body: Any) -> Prompt:
+    """Read a request body; BadRequest says what is wrong with it."""
+    if not isinstance(body, dict):
+        raise BadRequest("the body is no JSON object")
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise BadRequest("you must provide a model parameter")
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadRequest("'messages' must be a list of at least one message")
+    if body.get("stream"):
+        raise BadRequest("this endpoint does not stream")
+    texts = [_text(message) for message in messages]
+    text = asked = texts[-1]
+    told = ""
+    if len(texts) > 1:
+        by_role = [(message.get("role"), text) for message, text in zip(messages, texts, strict=True)]
+        text = "\n\n".join(texts)
+        told = "\n\n".join(said for role, said in by_role if role in ("system", "developer"))
+        asked = next((said for role, said in reversed(by_role) if role == "user"), asked)
+    structure, way = _structure(body)
+    most = body.get("max_completion_tokens", body.get("max_tokens"))
+    most = most if isinstance(most, int) else None
+    return Prompt(model, text, told, asked, max(1, len(text.encode()) // 4), structure, way, most)
+
+
+def _text(message: Any) -> str:
+    if not isinstance(message, dict):
+        raise BadRequest("a message must be an object")
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    if isinstance(content, list) and all(isinstance(p, dict) and isinstance(p.get("text"), str) for p in content):
+        return "".join(part["text"] for part in content)
+    raise BadRequest("a message's content must be a string or a list of text parts")
+
+
+def _structure(body: dict[str, Any]) -> tuple[tuple[str, Any] | None, str | None]:
+    wanted = body.get("response_format")
+    if isinstance(wanted, dict):
+        if wanted.get("type") == "json_schema":
+            schema = (wanted.get("json_schema") or {}).get("schema")
+            if not isinstance(schema, dict):
+                raise BadRequest("response_format.json_schema.schema must be an object")
+            return ("schema", schema), "json_schema"
+        if wanted.get("type") == "json_object":
+            return ("object", None), "json_object"
+    wanted = body.get("structured_outputs")  # as vLLM takes it
+    if isinstance(wanted, dict):
+        if isinstance(wanted.get("json"), dict):
+            return ("schema", wanted["json"]), "vllm"
+        if isinstance(wanted.get("choice"), list) and wanted["choice"]:
+            return ("choice", wanted["choice"]), "vllm"
+        if isinstance(wanted.get("regex"), str):
+            return ("regex", wanted["regex"]), "vllm"
+    return None, None
+
+
+_FIRST = re.compile(r"\s*([^\d\n]{0,40})1(?!\w)([^\w\s]?)")
+_LABELLED = re.compile(r"\n([^\W\d][^\n:]{0,39}):")
+
+
+def blocks_in(text: str, instructions: str) -> tuple[tuple[str, str], ...]:
+    """Each block whole, and its content without the marker: what stands in it whatever its number."""
+    first = _FIRST.match(text)
+    if first is None:
+        return ((text, text.rstrip()),)
+    behind = re.escape(first[2]) if first[2] else r"(?=\s)"
+    marks = list(re.finditer(rf"\n\n({re.escape(first[1])}(\d+){behind})", text))
+    numbers = [int(mark[2]) for mark in marks]
+    opening = text[: marks[numbers.index(2)].start()] if 2 in numbers else text
+    labels = [f"\n{label}:" for label in dict.fromkeys(_LABELLED.findall(opening))]
+    named = [label for label in labels if label[1:] in instructions]
+    begins = [(first.start(), first.end())]
+    for index, mark in enumerate(marks):
+        if numbers[index] != len(begins) + 1:
+            continue
+        after = (
+            other.start()
+            for other, number in zip(marks[index:], numbers[index:], strict=True)
+            if number > numbers[index]
+        )
+        below = text[mark.end() : next(after, len(text))]
+        if all(label in below for label in named) if named else not labels or any(label in below for label in labels):
+            begins.append((mark.start(1), mark.end(1)))
+    ends = [start - 2 for start, _ in begins[1:]] + [len(text)]
+    return tuple(
+        (text[start:end], text[content:end].strip()) for (start, content), end in zip(begins, ends, strict=True)
+    )
+
+
+pass  # MOVED-EMPTY
+pass  # MOVED-EMPTY
+
+_SLOT = re.compile(
+    r"(?:[\w'’ ]{0,30} )?(?:question|response|answer|reference|rubric|document|context|output|completion|explanation)s?"
+    r"\b[^\n:.?!]{0,20}:(?=\s)",
+    re.I,
+)
+_FIRST_SLOT = re.compile(rf"^{_SLOT.pattern}", re.I | re.M)
+_USUAL_OBJECT = form_in("JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What one request wants."""
+
+    form: Form
+    blocks: tuple[tuple[str, str], ...] = ()
+    """Of a batch: each block whole, and its content without its number."""
+
+    @property
+    def scores(self) -> int:
+        """How many scores make the reply; 0 where it is none of scores."""
+        if self.form.kind != "scores":
+            return 0
+        return len(self.blocks) if self.form.each else self.form.count
+
+
+def wanted_by(prompt: Prompt) -> Wanted:
+    """Read a prompt."""
+    if prompt.structure is None and not prompt.told and (plain := _plainly(_last(prompt.asked))) is not None:
+        return plain
+    form = _told(prompt)
+    blocks = blocks_in(prompt.asked, prompt.told) if form.each else ()
+    if prompt.structure is None:
+        return Wanted(form, blocks)
+    kind, demanded = prompt.structure
+    if kind == "schema":
+        return Wanted(Form("object", schema=demanded), blocks)
+    if kind == "choice":
+        labels = tuple(str(choice) for choice in demanded)
+        yesno = len(labels) == 2 and pick(labels, Verdict(True)).lower() == "yes"
+        return Wanted(replace(YESNO, labels=labels) if yesno else Form("choice", labels=labels))
+    if kind == "regex":
+        return Wanted(form, blocks) if form.kind == "scores" else Wanted(_matching(demanded))
+    assert _USUAL_OBJECT is not None
+    return Wanted(form if form.kind == "object" else _USUAL_OBJECT)
+
+
+def _matching(pattern: str) -> Form:
+    """One number that a pattern allows first: of a list of alternatives their scale."""
+    numbers = [int(number) for number in re.findall(r"\d+", pattern.partition(")")[0])]
+    return Form("scores", min(numbers, default=0), max(numbers, default=5), scaled=True)
+
+
+@lru_cache(maxsize=128)
+def _plainly(last: str) -> Wanted | None:
+    """What the last paragraph wants, where that alone tells; kept, for it is the same in every prompt of a template."""
+    form = None if _SLOT.match(last) else form_in(last)
+    return None if form is None or form.kind == "scores" else Wanted(form)
+
+
+def verdicts_on(wanted: Wanted, prompt: Prompt, seed: int, yes: float) -> tuple[Verdict, ...]:
+    """The verdicts that are made up for a prompt: of a batch one for each block, from its content alone."""
+    if wanted.blocks:
+        return tuple(drawn(seed, yes, content) for _, content in wanted.blocks)
+    first = drawn(seed, yes, prompt.asked)
+    if wanted.form.count == 1:
+        return (first,)
+    return (first, *(drawn(seed, yes, f"{prompt.asked}\0{number}") for number in range(1, wanted.form.count)))
+
+
+def _told(prompt: Prompt) -> Form:
+    """The form that the words ask for."""
+    if prompt.told and (found := _instructed(prompt.told)) is not None:
+        return found
+    return _scaled(_between(prompt.asked), f"{_first(prompt.asked)}\n{_last(prompt.asked)}")
+
+
+@lru_cache(maxsize=128)
+def _instructed(told: str) -> Form | None:
+    """The form that a system message asks for; its last words may leave to the others what the scale is."""
+    found = _in_order(_last(told), told)
+    return None if found is None else _scaled(found, told)
+
+
+def _between(text: str) -> Form | None:
+    """The form that is named after what is judged, or before it."""
+    last = _last(text)
+    if _SLOT.match(last):
+        return _in_order(_first(text), last)
+    return form_in(last) or form_in(_first(text))
+
+
+def _in_order(*places: str) -> Form | None:
+    for place in places:
+        if (found := form_in(place)) is not None:
+            return found
+    return None
+
+
+def _scaled(form: Form | None, words: str) -> Form:
+    if form is None:
+        return YESNO
+    if form.kind != "scores" or form.scaled:
+        return form
+    scale = scale_in(words)
+    return form if scale is None else replace(form, low=scale[0], high=scale[1], scaled=True)
+
+
+def _first(text: str) -> str:
+    """What stands before the first slot; the first paragraph where no slot can be seen."""
+    slot = _FIRST_SLOT.search(text)
+    return text[: slot.start()] if slot else text.strip().split("\n\n", 1)[0]
+
+
+def _last(text: str) -> str:
+    """The last paragraph, or what stands below the last heading."""
+    text = text.rstrip()
+    start = text.rfind("\n\n") + 1
+    heading = text.rfind("---\n", start)
+    return text[(heading + 4 if heading >= 0 else start) :].lstrip()

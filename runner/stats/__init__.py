@@ -1,0 +1,1 @@
+"""Counts that add up, and what follows from them: rates, means, intervals, agreement, comparisons."""

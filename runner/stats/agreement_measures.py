@@ -1,0 +1,374 @@
+"""How two columns of paired values agree: each measure over many weightings of the same pairs at once.
+
+A table of pairs is two arrays of values and one row of weights for each weighting: the counts as they were found, or
+those of a resample, so that a value and its interval are the same arithmetic. NaN means that the measure is undefined
+under that weighting.
+
+95 % intervals of measures that have no formula for one: a percentile bootstrap over the table of joint counts.
+
+The pairs are resampled with replacement, 1,000 times with a fixed seed, so that a report says the same each time. Pairs
+are taken as independent of each other: repeats of a trial, and many answers to one question, make the true interval
+wider.
+
+The cost is bounded. Up to `CELLS` distinct pairs, a resample is a multinomial draw of the counts. Above that (scores
+without levels) it is a draw of `PICKS` pairs, and the deviations from the value are shrunk by the root of `PICKS` / n
+(the m-out-of-n bootstrap): the same width for every measure whose error falls with the root of n, as it does for all of
+`association`.
+
+Two sides that were asked the same, compared: which measures their kinds allow, each with an interval or a reason.
+
+A side says yes or no (1 and 0), gives a number, or chooses a text. Whatever is graded can be cut at a threshold;
+without one nothing is cut. Of a judge and people the people are right; of two people neither is, so measures that take
+one side for the truth are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judges import Scale
+
+from .estimators import Confusion, Metric, rate
+
+Values = NDArray[Any]
+Weights = NDArray[np.float64]
+"""A row for each weighting, a column for each pair."""
+Measured = NDArray[np.float64]
+"""One number for each weighting."""
+
+
+def kappa(left: Values, right: Values, weights: Weights) -> Measured:
+    """Cohen's kappa of two sides that name classes, however many there are."""
+    classes = np.unique(np.concatenate([left, right]))
+    total = weights.sum(axis=1)
+    same = weights[:, left == right].sum(axis=1) * total
+    chance = np.zeros(len(weights))
+    for name in classes:
+        chance += weights[:, left == name].sum(axis=1) * weights[:, right == name].sum(axis=1)
+    return _ratio(same - chance, total * total - chance)
+
+
+def mcc(left: Values, right: Values, weights: Weights) -> Measured:
+    """Matthews' correlation coefficient of two sides of 1 and 0."""
+    yes_yes, yes_no, no_yes, no_no = _cells(left, right, weights)
+    covariance = yes_yes * no_no - yes_no * no_yes
+    sides = (yes_yes + yes_no) * (no_yes + no_no), (yes_yes + no_yes) * (yes_no + no_no)
+    return _correlation(covariance, np.sqrt(sides[0]) * np.sqrt(sides[1]))
+
+
+def balanced_accuracy(left: Values, right: Values, weights: Weights) -> Measured:
+    """The mean of the shares of right's ones and of right's zeros that left says too."""
+    yes_yes, yes_no, no_yes, no_no = _cells(left, right, weights)
+    return (_ratio(yes_yes, yes_yes + no_yes) + _ratio(no_no, no_no + yes_no)) / 2
+
+
+def auroc(left: Values, right: Values, weights: Weights) -> Measured:
+    """How often left is higher for a one of right than for a zero (Mann–Whitney; equal counts half)."""
+    yes, place, levels = right == 1, *_levels(left)
+    ones = _by_level(weights[:, yes], place[yes], levels)
+    zeros = _by_level(weights[:, ~yes], place[~yes], levels)
+    below = np.cumsum(zeros, axis=1) - zeros / 2
+    return _ratio((ones * below).sum(axis=1), ones.sum(axis=1) * zeros.sum(axis=1))
+
+
+def spearman(left: Values, right: Values, weights: Weights) -> Measured:
+    """Spearman's rank correlation; equal values share the mean of their ranks."""
+    (x, x_constant), (y, y_constant) = _ranks(left, weights), _ranks(right, weights)
+    total = weights.sum(axis=1, keepdims=True)
+    x -= (weights * x).sum(axis=1, keepdims=True) / total
+    y -= (weights * y).sum(axis=1, keepdims=True) / total
+    spread = (weights * x * x).sum(axis=1) * (weights * y * y).sum(axis=1)
+    # A side that does not vary has ranks that differ by rounding alone.
+    spread[x_constant | y_constant] = 0.0
+    return _correlation((weights * x * y).sum(axis=1), np.sqrt(spread))
+
+
+def mae(left: Values, right: Values, weights: Weights) -> Measured:
+    """The mean absolute difference."""
+    return _ratio(weights @ np.abs(left - right), weights.sum(axis=1))
+
+
+def rmse(left: Values, right: Values, weights: Weights) -> Measured:
+    """The root of the mean squared difference."""
+    return np.sqrt(_ratio(weights @ (left - right) ** 2, weights.sum(axis=1)))
+
+
+def weighted_kappa(left: Values, right: Values, weights: Weights) -> Measured:
+    """Cohen's kappa with quadratic weights.
+
+    The weights are the squared differences of the values themselves, so no list of levels is needed: the squared
+    difference that is expected by chance follows from the means and the mean squares of the two sides.
+    """
+    # Around a common middle, so that large values lose no digits.
+    middle = (left.mean() + right.mean()) / 2
+    x, y = left - middle, right - middle
+    total = weights.sum(axis=1)
+    observed = weights @ (x - y) ** 2 / total
+    chance = weights @ (x * x + y * y) / total - 2 * (weights @ x) * (weights @ y) / (total * total)
+    chance[_constant(left, weights) & _constant(right, weights) & (observed == 0)] = 0.0
+    return 1 - _ratio(observed, chance)
+
+
+def _cells(left: Values, right: Values, weights: Weights) -> tuple[Measured, Measured, Measured, Measured]:
+    def at(x: int, y: int) -> Measured:
+        return np.asarray(weights[:, (left == x) & (right == y)].sum(axis=1))
+
+    return at(1, 1), at(1, 0), at(0, 1), at(0, 0)
+
+
+def _ratio(part: Measured, whole: Measured) -> Measured:
+    """NaN where there is nothing to divide by."""
+    return np.asarray(np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole != 0))
+
+
+def _correlation(part: Measured, whole: Measured) -> Measured:
+    # Rounding may carry it past its ends.
+    return np.minimum(1.0, np.maximum(-1.0, _ratio(part, whole)))
+
+
+def _levels(values: Values) -> tuple[NDArray[np.intp], int]:
+    """Each value's place among the distinct ones, and how many those are."""
+    distinct, place = np.unique(values, return_inverse=True)
+    return place, len(distinct)
+
+
+def _by_level(weights: Weights, place: NDArray[np.intp], levels: int) -> Weights:
+    """The weights of each distinct value."""
+    summed = np.zeros((len(weights), levels))
+    order = np.argsort(place, kind="stable")
+    if len(order):
+        starts = np.flatnonzero(np.r_[True, np.diff(place[order]) > 0])
+        summed[:, place[order][starts]] = np.add.reduceat(weights[:, order], starts, axis=1)
+    return summed
+
+
+def _ranks(values: Values, weights: Weights) -> tuple[Weights, NDArray[np.bool_]]:
+    """The middle of the ranks that each value's weight takes up, and where only one value has any weight."""
+    place, levels = _levels(values)
+    sums = _by_level(weights, place, levels)
+    return (np.cumsum(sums, axis=1) - sums / 2)[:, place], (sums > 0).sum(axis=1) <= 1
+
+
+def _constant(values: Values, weights: Weights) -> NDArray[np.bool_]:
+    """Where a side has only one value with any weight."""
+    place, levels = _levels(values)
+    return np.asarray((_by_level(weights, place, levels) > 0).sum(axis=1) <= 1)
+
+
+pass  # MOVED-EMPTY
+
+DRAWS = 1_000
+CELLS = 2_000
+PICKS = 2_000
+SEED = 0
+DEFINED = 0.9
+"""Least share of the resamples under which a measure must be defined to have an interval."""
+_CHUNK = 100
+
+Measure = Callable[[Values, Values, Weights], Measured]
+
+
+class Interval(NamedTuple):
+    """Its ends, or why there is none."""
+
+    low: float | None
+    high: float | None
+    reason: str | None = None
+
+
+def intervals(
+    left: Values, right: Values, counts: Weights, measures: Mapping[str, tuple[Measure, float]]
+) -> dict[str, Interval]:
+    """The interval of each measure. `measures`: name → the measure and its value over all pairs."""
+    if not measures:
+        return {}
+    draw = _multinomial if len(counts) <= CELLS else _picks
+    drawn: dict[str, list[Measured]] = {name: [] for name in measures}
+    total = float(counts.sum())
+    for x, y, weights in draw(left, right, counts):
+        for name, (measure, _) in measures.items():
+            drawn[name].append(measure(x, y, weights))
+    shrink = 1.0 if len(counts) <= CELLS else float(np.sqrt(PICKS / total))
+    return {
+        name: _interval(value + (np.concatenate(drawn[name]) - value) * shrink) for name, (_, value) in measures.items()
+    }
+
+
+def _interval(values: Measured) -> Interval:
+    known = values[~np.isnan(values)]
+    if len(known) < DEFINED * len(values):
+        return Interval(None, None, "it is undefined in many resamples")
+    if np.ptp(known) < 1e-12:
+        return Interval(None, None, "every resample gives the same value")
+    low, high = np.quantile(known, (0.025, 0.975))
+    return Interval(float(low), float(high))
+
+
+Draws = Iterator[tuple[Values, Values, Weights]]
+
+
+def _multinomial(left: Values, right: Values, counts: Weights) -> Draws:
+    """All pairs, a few resamples at a time."""
+    rng = np.random.default_rng(SEED)
+    n = int(counts.sum())
+    for start in range(0, DRAWS, _CHUNK):
+        size = min(_CHUNK, DRAWS - start)
+        yield left, right, rng.multinomial(n, counts / n, size=size).astype(np.float64)
+
+
+def _picks(left: Values, right: Values, counts: Weights) -> Draws:
+    """One resample at a time: `PICKS` pairs of weight one each."""
+    rng = np.random.default_rng(SEED)
+    ends = np.cumsum(counts)
+    once = np.ones((1, PICKS))
+    for _ in range(DRAWS):
+        # Sorted, since looking up neighbours is much faster.
+        picked = np.searchsorted(ends, np.sort(rng.random(PICKS)) * ends[-1], side="right")
+        yield left[picked], right[picked], once
+
+
+pass  # MOVED-EMPTY
+pass  # MOVED-EMPTY
+
+LEVELS = 20
+"""Up to so many different values are levels, of which two sides can name the same."""
+
+Found = Sequence[tuple[tuple[float | str, float | str], int]]
+"""Pairs of values with their counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What numbers one side gives."""
+
+    graded: bool
+    threshold: float | None = None
+    scale: Scale | None = None
+    """What a judge declares; None of people."""
+
+    @property
+    def can_be_cut(self) -> bool:
+        """Whether it is yes or no, or can be made so."""
+        return not self.graded or self.threshold is not None
+
+    def cut(self, values: Values) -> Values:
+        """As ones and zeros."""
+        return np.asarray(values >= self.threshold if self.graded else values == 1, dtype=float)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Pairs of numbers with their counts, all above zero."""
+
+    left: Values
+    right: Values
+    counts: Weights
+    people: bool
+
+    def share(self) -> Metric:
+        """The share of pairs that are the same, with its Wilson interval."""
+        same = rate(int(self.counts[self.left == self.right].sum()), int(self.counts.sum()))
+        return Metric(same.value, same.low, same.high, None)
+
+    def measured(self, *names: str) -> dict[str, Metric]:
+        """Each measure with its bootstrap interval; where it is undefined, why."""
+        values = {name: float(_MEASURES[name](self.left, self.right, self.counts[None, :])[0]) for name in names}
+        known = {name: (_MEASURES[name], value) for name, value in values.items() if not np.isnan(value)}
+        found = intervals(self.left, self.right, self.counts, known)
+        metrics = {}
+        for name, value in values.items():
+            if name in known:
+                interval: Interval = found[name]
+                metrics[name] = Metric(value, interval.low, interval.high, interval.reason)
+            else:
+                metrics[name] = Metric(None, None, None, self._why_undefined(name))
+        return metrics
+
+    def _why_undefined(self, name: str) -> str:
+        if name in ("kappa", "weighted_kappa"):
+            who = "both annotators" if self.people else "judge and humans both"
+            return f"{who} gave the same one answer throughout"
+        if self.people:
+            return "an annotator gave one answer throughout"
+        truth_varies = len(np.unique(self.right)) > 1
+        return "the judge gave one answer throughout" if truth_varies else "the human labels are all of one class"
+
+    def levels(self, scale: Scale | None) -> str | None:
+        """Why the two sides cannot name the same level, if so."""
+        distinct = np.unique(np.concatenate([self.left, self.right]))
+        if len(distinct) > LEVELS:
+            return f"there are more than {LEVELS} different values"
+        if scale is not None and not all(_has(scale, float(value)) for value in distinct):
+            return "the human labels hold values that the judge's scale does not have"
+        return None
+
+
+_MEASURES: Mapping[str, Callable[[Values, Values, Weights], Measured]] = {
+    "kappa": kappa,
+    "balanced_accuracy": balanced_accuracy,
+    "mcc": mcc,
+    "auroc": auroc,
+    "spearman": spearman,
+    "mae": mae,
+    "rmse": rmse,
+    "weighted_kappa": weighted_kappa,
+}
+
+
+def compare_choices(found: Found, people: bool) -> dict[str, Metric]:
+    """The measures of two sides that choose."""
+    names = {name: place for place, name in enumerate(sorted({str(side) for pair, _ in found for side in pair}))}
+    table = _table([((float(names[str(x)]), float(names[str(y)])), n) for (x, y), n in found], people)
+    return {"accuracy": table.share(), **table.measured("kappa")}
+
+
+def compare_numbers(found: Found, left: Side, right: Side, people: bool) -> tuple[dict[str, Metric], Confusion | None]:
+    """The measures of two sides of numbers, and their 2x2 table where both are or can be made yes or no."""
+    table = _table(found, people)
+    metrics: dict[str, Metric] = {}
+    confusion = None
+    cut = left.can_be_cut and right.can_be_cut
+    if cut:
+        small, confusion = _two_by_two(left.cut(table.left), right.cut(table.right), table.counts, people)
+        metrics["accuracy"] = small.share()
+        if people:
+            metrics |= small.measured("kappa", "mcc")
+        else:
+            metrics |= small.measured("kappa", "balanced_accuracy", "mcc", *([] if left.graded else ["auroc"]))
+    if left.graded and right.graded:
+        metrics |= table.measured("spearman", "mae", "rmse")
+        if reason := table.levels(left.scale):
+            metrics |= dict.fromkeys(("exact", "weighted_kappa"), Metric(None, None, None, reason))
+        else:
+            metrics |= {"exact": table.share(), **table.measured("weighted_kappa")}
+    elif left.graded and not people:
+        metrics |= table.measured("auroc")
+    elif not cut:
+        metrics |= table.measured("spearman")
+    return metrics, confusion
+
+
+def _table(found: Found, people: bool) -> _Table:
+    left = np.array([pair[0] for pair, _ in found], dtype=np.float64)
+    right = np.array([pair[1] for pair, _ in found], dtype=np.float64)
+    return _Table(left, right, np.array([n for _, n in found], dtype=np.float64), people)
+
+
+def _two_by_two(left: Values, right: Values, counts: Weights, people: bool) -> tuple[_Table, Confusion]:
+    cells = [(x, y) for x in (1.0, 0.0) for y in (1.0, 0.0)]
+    summed = [int(counts[(left == x) & (right == y)].sum()) for x, y in cells]
+    return _table([(cell, n) for cell, n in zip(cells, summed, strict=True) if n], people), Confusion(*summed)
+
+
+def _has(scale: Scale, value: float) -> bool:
+    if (scale.low is not None and value < scale.low) or (scale.high is not None and value > scale.high):
+        return False
+    if scale.low is None or scale.step is None:
+        return True
+    steps = (value - scale.low) / scale.step
+    return abs(steps - round(steps)) < 1e-9

@@ -1,0 +1,138 @@
+"""Intervals of scores that stand in clusters: several answers to one question, or several judgments of one answer.
+
+Such scores are not independent, and intervals that take them to be are too narrow. The variance of a share or a mean
+is linearized here, with questions as clusters; it never makes an interval narrower. What is remembered is a sum per
+question, of the systems that need it only, and up to a limit: beyond that nothing is clustered, and the report says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import polars as pl
+
+from judges import Scale
+
+from .estimators import Z95, Mean, Rate, wilson
+from .metrics import Binary, Result
+
+MOST = 500_000
+"""Sums that are kept: one for each question × score × judge × model × system."""
+
+_CELL = ("judge", "model", "system", "score")
+_KEY = (*_CELL, "question")
+_SUMS = ("n", "total", "unscored")
+_RATIOS = {
+    "accuracy": (pl.col("total"), pl.col("n")),
+    "strict": (pl.col("total"), pl.col("n") + pl.col("unscored")),
+    "best": (pl.col("total") + pl.col("unscored"), pl.col("n") + pl.col("unscored")),
+}
+"""What is divided by what, summed over the questions."""
+
+
+class Questions:
+    """Sums per question of the trials that pass by."""
+
+    def __init__(self, systems: Collection[str], scales: Mapping[str, Mapping[str, Scale]], most: int = MOST) -> None:
+        self._systems = list(systems)
+        names = [(judge, score) for judge, held in scales.items() for score in held]
+        self._names = pl.DataFrame(names, schema={"judge": pl.String, "score": pl.String}, orient="row")
+        self._most = most
+        self._whole = pl.DataFrame()
+        self._new: list[pl.DataFrame] = []
+        self.clustered = bool(self._systems)
+        """Whether there is something to cluster, and not too much of it."""
+
+    def watch(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """The frames, as they come."""
+        for frame in frames:
+            if self.clustered:
+                self._add(frame)
+            yield frame
+        self._merge()
+
+    def apply(self, results: Iterable[Result]) -> list[Result]:
+        """After all frames: the results, with clustered intervals of their overall shares and means."""
+        if not self.clustered or self._whole.is_empty():
+            return list(results)
+        found = {tuple(row[name] for name in _CELL): row for row in self._errors().iter_rows(named=True)}
+        made = []
+        for result in results:
+            scores = {
+                name: _clustered(entry, row)
+                if (row := found.get((result.judge, result.model, result.system, name)))
+                else entry
+                for name, entry in result.overall.scores.items()
+            }
+            made.append(replace(result, overall=replace(result.overall, scores=scores)))
+        return made
+
+    def _add(self, frame: pl.DataFrame) -> None:
+        done = frame.filter(
+            ~pl.col("is_control").fill_null(False),
+            pl.col("state").is_not_null(),
+            pl.col("system").is_in(self._systems),
+        ).with_columns(pl.col("question_id").hash().alias("question"))
+        entry = pl.col("scores").struct
+        zero = pl.lit(0, pl.Int64)
+        scored = (
+            done.filter(pl.col("state") == "scored", pl.col("scores").list.len() > 0)
+            .explode("scores")
+            .select(*_KEY[:3], entry.field("key").alias("score"), "question",
+                    pl.lit(1, pl.Int64).alias("n"), entry.field("value").alias("total"), zero.alias("unscored"))
+        )  # fmt: skip
+        unscored = (
+            done.filter(pl.col("state") != "scored")
+            .join(self._names, on="judge")
+            .select(*_KEY, zero.alias("n"), pl.lit(0.0).alias("total"), pl.lit(1, pl.Int64).alias("unscored"))
+        )
+        self._new.append(pl.concat([scored, unscored]).group_by(_KEY).agg(pl.col(*_SUMS).sum()))
+        # Merged when as much is new as there was: no sum is added up more than a few times.
+        if sum(map(len, self._new)) > max(len(self._whole), self._most // 10):
+            self._merge()
+
+    def _merge(self) -> None:
+        if self._new:
+            parts = [self._whole, *self._new] if len(self._whole) else self._new
+            self._whole, self._new = pl.concat(parts).group_by(_KEY).agg(pl.col(*_SUMS).sum()), []
+        if len(self._whole) > self._most:
+            self._whole, self.clustered = pl.DataFrame(), False
+
+    def _errors(self) -> pl.DataFrame:
+        """For each ratio of each cell its linearized standard error, and the number of questions in it."""
+        columns = []
+        for name, (above, below) in _RATIOS.items():
+            residual = above - below * (above.sum() / below.sum())
+            questions = (below > 0).sum().cast(pl.Int64)
+            squares = (residual * residual).sum() * questions / (questions - 1)
+            columns += [questions.alias(f"{name}_n"), (squares.sqrt() / below.sum()).alias(f"{name}_error")]
+        # Sorted, for sums of the same numbers in another order may differ in their last digit.
+        return self._whole.sort(_KEY).group_by(_CELL, maintain_order=True).agg(*columns)
+
+
+def _clustered(entry: Binary | Mean, row: Mapping[str, float]) -> Binary | Mean:
+    if isinstance(entry, Binary):
+        names = ("accuracy", "strict", "best")
+        rates = {name: _share(getattr(entry, name), int(row[f"{name}_n"]), row[f"{name}_error"]) for name in names}
+        return Binary(**rates)
+    if entry.value is None or entry.interval_low is None or entry.interval_high is None:
+        return entry
+    if row["accuracy_n"] < 2:
+        return replace(entry, interval_low=None, interval_high=None)
+    half = max(Z95 * row["accuracy_error"], (entry.interval_high - entry.interval_low) / 2)
+    return replace(entry, interval_low=entry.value - half, interval_high=entry.value + half)
+
+
+def _share(share: Rate, questions: int, error: float) -> Rate:
+    """With the Wilson interval of as many independent scores as would have this standard error."""
+    if share.value is None:
+        return share
+    if questions < 2:
+        return replace(share, low=None, high=None)
+    variance = share.value * (1 - share.value)
+    # Where all scores are the same they do not tell how far one question's go together: entirely, to be safe.
+    effective = float(questions) if variance == 0 else variance / (error * error) if error > 0 else math.inf
+    low, high = wilson(share.value, min(effective, share.n))
+    return replace(share, low=low, high=high)

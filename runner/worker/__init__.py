@@ -1,0 +1,1 @@
+"""One trial from request to outcome: sending, probes, reformat, ladder, outbox."""

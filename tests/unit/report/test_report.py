@@ -1,0 +1,352 @@
+"""The three forms of a report: what each must say, and how it looks."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from judged_run import Run, jsonl, judged_run, scored, unscored
+from rich.cells import cell_len
+from rich.console import Console
+
+from runner.report import Report, notices, to_json, to_markdown, to_terminal
+from runner.report.tables import tables
+from runner.report.terminal import shortened
+
+ITEMS = {
+    "path": "items.jsonl",
+    "fields": {"system": "system", "group": "kind"},
+}
+
+
+def made(tmp_path: Path, ending: Any, n: int = 60, systems: str = "AB", of: str = "correct", **keywords: Any) -> Run:
+    jsonl(
+        tmp_path / "items.jsonl",
+        [
+            {
+                "id": f"i{k}",
+                "system": systems[k % len(systems)] * 12,
+                "kind": ["single-session-user", "multi-session"][k % 3 // 2],
+                "question": f"Why {k}?",
+                "reference": "because",
+                "response": f"answer {k}",
+                "human": k % 4 < 2,
+            }
+            for k in range(n)
+        ],
+    )
+    items = ITEMS | {"labels": {"correct": {"field": "human", "type": "bool", "of": of}}}
+    return judged_run(tmp_path, items, ending, **keywords)
+
+
+def number(row: Any) -> int:
+    return int(row["id"][1:])
+
+
+def terminal(report: Report, width: int = 100) -> str:
+    file = io.StringIO()
+    to_terminal(report, Console(file=file, width=width, force_terminal=True, color_system=None))
+    return file.getvalue()
+
+
+def every_format(report: Report) -> list[str]:
+    return [terminal(report), to_markdown(report), json.dumps(to_json(report), ensure_ascii=False)]
+
+
+def test_a_pipe_gets_a_hundred_columns(tmp_path: Path) -> None:
+    report = made(
+        tmp_path, lambda row: scored(True), models=["a-model-with-a-name", "another-model-with-a-name"]
+    ).report()
+    file = io.StringIO()
+    console = Console(file=file, width=80)
+    to_terminal(report, console)
+    assert console.width == 80
+    assert max(len(line.rstrip()) for line in file.getvalue().splitlines() if not line.startswith("run ")) > 80
+
+
+def test_an_unfinished_run_says_so_in_every_format(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(True) if number(row) < 37 else None).report()
+    assert (report.complete, report.done, report.planned) == (False, 37, 60)
+    for text in every_format(report):
+        assert "INCOMPLETE 61 %" in text
+    document = to_json(report)
+    assert (document["complete"], document["done_share"]) == (False, 37 / 60)
+    [first, second] = document["results"]
+    assert first["not_done"] + second["not_done"] == 23
+    assert first["scores"]["correct"]["strict"]["n"] == first["planned"] - first["not_done"]
+
+
+def test_one_missing_trial_is_not_complete(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(True) if number(row) else None, n=300).report()
+    assert report.status == "INCOMPLETE 99 %"
+
+
+def test_a_finished_run_does_not_say_incomplete(tmp_path: Path) -> None:
+    for text in every_format(made(tmp_path, lambda row: scored(True)).report()):
+        assert "INCOMPLETE" not in text
+        assert "simulated" not in text.replace('"simulated"', "").lower()
+
+
+def test_a_simulated_judge_is_named_in_every_format(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(True), fingerprint="jurybox-simulate-7").report()
+    assert report.simulated
+    for text in every_format(report):
+        assert "SIMULATED" in text
+        assert "say nothing about the systems" in " ".join(text.split())
+
+
+def test_numbers_and_their_reasons(tmp_path: Path) -> None:
+    def ending(row: Any) -> Any:
+        match number(row) % 10:
+            case 9:
+                return unscored("malformed", "truncated", official=False)
+            case 8:
+                return unscored("refused", "model")
+            case 7:
+                return unscored("poisoned", "worker")
+        return scored(number(row) % 4 < 2, stage="rejudge:1" if number(row) == 3 else "strict", attempts=2)
+
+    report = made(tmp_path, ending, systems="A", models=["gpt"]).report()
+    document = to_json(report)
+    [result] = document["results"]
+    counts = [result[name] for name in ("planned", "scored", "malformed", "refused", "failed", "poisoned", "not_done")]
+    assert counts == [60, 42, 6, 6, 0, 6, 0]
+    score = result["scores"]["correct"]
+    assert score["kind"] == "binary"
+    assert (score["accuracy"]["n"], score["strict"]["n"]) == (42, 60)
+    assert score["accuracy"]["hits"] == score["strict"]["hits"]
+    assert result["reasons"] == {
+        "malformed": {"truncated": 6}, "refused": {"model": 6}, "poisoned": {"worker": 6}
+    }  # fmt: skip
+    assert result["stages"] == {"strict": 41, "rejudge:1": 1}
+    assert result["official"]["n"] == 48
+    [agreed] = document["agreement"]
+    assert (agreed["n"], agreed["kappa"], agreed["accuracy"]["value"]) == (42, 1.0, 1.0)
+    [cost] = document["costs"]
+    assert (cost["requests"], cost["input_tokens"], cost["cost_usd"]) == (60, 6000.0, pytest.approx(0.06))
+    assert cost["latency_s"]["p50"] == pytest.approx(0.5, rel=0.01)
+    assert document["over_limit"] == [{"judge": "yes-no", "model": "gpt", "unscored": 18, "planned": 60}]
+    assert document["schema_version"] == 1
+    text = terminal(report)
+    for said in ("poisoned", "truncated", "rejudge:1", "18 of 60", "$0.06", f"{score['accuracy']['value']:.4f}"):
+        assert said in text
+    assert "| truncated |" in to_markdown(report)
+
+
+def test_undefined_kappa_has_a_reason_and_no_number(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(True) if number(row) % 4 < 2 else None).report()
+    agreed = to_json(report)["agreement"][0]
+    assert agreed["kappa"] is None
+    assert "one answer" in agreed["kappa_undefined"]
+    assert "undefined" in to_markdown(report)
+
+
+def test_an_empty_beginning_is_a_report_too(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: None).report()
+    for text in every_format(report):
+        assert "INCOMPLETE 0 %" in text
+    assert to_json(report)["results"][0]["scores"]["correct"]["accuracy"]["value"] is None
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+@pytest.mark.parametrize(("systems", "models"), [("A", 1), ("ABCDE", 3)])
+def test_the_terminal_form_fits_its_width(tmp_path: Path, width: int, systems: str, models: int) -> None:
+    report = made(
+        tmp_path,
+        lambda row: scored(number(row) % 3 == 0) if number(row) % 7 else unscored("failed", "exhausted"),
+        systems=systems,
+        models=[f"a-model-with-quite-a-long-name-{n}" for n in range(models)],
+        judges=["longmemeval-paper", "longmemeval-hindsight", "yes-no"],
+    ).report()
+    text = terminal(report, width)
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert max(map(cell_len, lines)) <= max(width, len(report.directory) + 10)
+    for result in report.results:
+        accuracy = result.overall.scores["correct"].accuracy.value  # type: ignore[union-attr]
+        assert f"{accuracy:.4f}" in text
+    # Numbers are never cut: an ellipsis ends only names.
+    assert not [line for line in lines if any(part.endswith("…") and part[0].isdigit() for part in line.split())]
+
+
+def test_markdown_takes_names_from_outside_literally(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(True), systems="|").report()
+    text = to_markdown(report)
+    assert text.count("\\|" * 12) >= 3
+    plain = text.replace("\\|", "")
+    head = next(line for line in plain.splitlines() if line.startswith("| judge | model | system | accuracy"))
+    row = next(line for line in plain.splitlines() if line.startswith("| yes-no | gpt |"))
+    assert row.count("|") == head.count("|")
+
+
+def test_empty_answers_are_told_apart_from_missing_ones(tmp_path: Path) -> None:
+    questions = [{"id": f"q{n}", "question": f"Why {n}?", "reference": "so"} for n in range(4)]
+    jsonl(tmp_path / "questions.jsonl", questions)
+    jsonl(tmp_path / "items.jsonl", [{"id": f"q{n}", "system": "A", "response": "" if n else "so"} for n in range(3)])
+    items = {
+        "path": "items.jsonl",
+        "join": {"path": "questions.jsonl", "on": "id"},
+        "fields": {"system": "system"},
+        "empty_response": "wrong",
+    }
+    report = judged_run(tmp_path, items, lambda row: scored(True)).report()
+    assert to_json(report)["items"]["coverage"] == [
+        {"system": "A", "answered": 3, "total": 4, "empty": 2, "share": 0.75}
+    ]
+    text = " ".join(terminal(report).split())
+    assert "A answered 3 of 4 reference questions" in text
+    assert "A gave 2 empty answers; they count as wrong without a call." in text
+
+
+def test_repeats_are_pooled_and_said(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(row["repeat"] == 0), repeats=2).report()
+    assert report.planned == 120
+    assert any("2 times" in notice for notice in notices(report))
+    assert to_json(report)["results"][0]["scores"]["correct"]["accuracy"]["value"] == 0.5
+
+
+GRADED = """
+name: grade
+reads:
+  kind: object
+  schema: {type: object, properties: {score: {type: integer, minimum: 0, maximum: 5}}, required: [score]}
+  verdict: [score]
+route: [{template: base}]
+slices: {by: group, macro: true}
+templates: {base: "{question} {reference} {response}"}
+"""
+
+
+def test_slices_of_a_graded_score_are_means_with_bounds(tmp_path: Path) -> None:
+    (tmp_path / "grade.yaml").write_text(GRADED)
+
+    def ending(row: Any) -> Any:
+        return unscored("malformed", "empty") if number(row) == 0 else {**scored(True), "scores": '{"score": 4}'}
+
+    report = made(tmp_path, ending, n=6, systems="A", judges=["./grade.yaml"], of="score").report()
+    text = terminal(report)
+    assert "strict" not in text
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "slice planned mean 95 % interval worst best" in lines
+    assert "single-session-user 4 4.0000 – 3.0000 4.2500" in lines
+    assert "task-averaged – 4.0000 – – –" in lines
+
+
+def test_one_is_singular(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "question": "Why?", "reference": "so", "response": ""},
+        {"id": "b", "question": "Why?", "reference": "so", "response": "so"},
+        {"id": "b", "question": "Why?", "reference": "so", "response": "so"},
+        {"id": "c", "question": "Why?", "reference": "so"},
+    ]
+    jsonl(tmp_path / "items.jsonl", rows)
+    report = judged_run(tmp_path, {"path": "items.jsonl", "on_bad": "skip"}, lambda row: scored(True)).report()
+    assert "default gave 1 empty answer; it is judged like any other." in notices(report)
+    assert "1 input row repeats an item word for word: such an item counts once." in notices(report)
+    assert "1 input row was rejected and is listed in items/rejects.jsonl." in notices(report)
+
+
+def test_without_a_reference_no_question_is_called_one(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(True)).report()
+    for text in every_format(report):
+        assert "reference questions" not in text
+
+
+def test_systems_that_share_no_question_are_not_said_to_lack_answers(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(True)).report()
+    [notice] = [notice for notice in notices(report) if "question" in notice]
+    assert notice == (
+        "No question is shared by two systems: map items.fields.question_id to what their answers have in common."
+    )
+    assert [part["share"] for part in to_json(report)["items"]["coverage"]] == [None, None]
+    for text in every_format(report)[:2]:
+        assert "Coverage" not in text and "in no denominator" not in text
+
+
+def test_systems_that_share_a_question_are_said_to_lack_others(tmp_path: Path) -> None:
+    rows = [{"id": k, "system": "A"} for k in range(4)] + [{"id": 3, "system": "B"}, {"id": 9, "system": "B"}]
+    jsonl(tmp_path / "items.jsonl", [{"question": "q", "reference": "r", "response": "a", **row} for row in rows])
+    items = {"path": "items.jsonl", "fields": {"system": "system"}}
+    report = judged_run(tmp_path, items, lambda row: scored(True)).report()
+    assert [notice for notice in notices(report) if "denominator" in notice] == [
+        "A answered 4 of 5 questions; the missing answers are in no denominator.",
+        "B answered 2 of 5 questions; the missing answers are in no denominator.",
+    ]
+    assert "Coverage of the questions" in terminal(report)
+
+
+def test_long_names_stay_apart_and_no_column_goes_unsaid(tmp_path: Path) -> None:
+    names = [
+        f"evals/old/cognee_{kind}_01042025/metrics_output_{n}.json" for kind in ("base", "optimized") for n in "12"
+    ]
+    rows = [
+        {"id": f"i{k}", "system": names[k % 4], "question": "q", "reference": "r", "response": "a", "g": k // 4 % 2}
+        for k in range(80)
+    ]
+    jsonl(tmp_path / "items.jsonl", rows)
+    labels = {"correct": {"field": "g"}, "another": {"field": "g", "of": "correct"}}
+    items = {"path": "items.jsonl", "fields": {"system": "system"}, "labels": labels}
+    report = judged_run(tmp_path, items, lambda row: scored(row["row"] * 7 % 11 > 4)).report()
+    for width in (80, 100):
+        text = terminal(report, width)
+        lines = [line.rstrip() for line in text.splitlines()]
+        assert max(map(cell_len, lines)) <= max(width, len(report.directory) + 10)
+        trials = lines[lines.index("Trials") + 3 :][:4]
+        assert len({line.split()[0] for line in trials}) == 4
+        for entry in report.agreement:
+            for name in ("accuracy", "kappa", "mcc", "balanced_accuracy") if entry.judge else ():
+                metric = entry.metrics[name]
+                assert f"{metric.low:.4f}–{metric.high:.4f}" in text, (width, name)
+        for table in tables(report):
+            shown = text.split(f"\n{table.title}")[1:]
+            for column in table.columns:
+                # The only judge and model are named above; tables that say nothing are not shown on a terminal.
+                named = column.header in ("judge", "model") or not shown
+                assert named or any(column.header in part for part in shown), (width, table.title, column.header)
+    assert "Agreement with human labels: classes and ranking (continued)" in text
+    narrow = " ".join(terminal(report, 66).split())
+    assert "left out for width: 95 % strict; --markdown, --json or a wider terminal show them" in narrow
+
+
+@pytest.mark.parametrize("width", [24, 40])
+def test_numbers_run_over_the_edge_rather_than_be_cut(tmp_path: Path, width: int) -> None:
+    report = made(tmp_path, lambda row: scored(number(row) % 3 == 0)).report()
+    text = terminal(report, width)
+    score = report.results[0].overall.scores["correct"]
+    assert f"{score.accuracy.value:.4f}" in text  # type: ignore[union-attr]
+    assert f"{score.accuracy.low:.4f}–{score.accuracy.high:.4f}" in text  # type: ignore[union-attr]
+
+
+@given(st.lists(st.text("ab/_x1", min_size=1, max_size=40), min_size=1, max_size=6, unique=True), st.integers(5, 40))
+def test_cut_names_fit_and_differ(names: list[str], width: int) -> None:
+    cut = shortened(names, width)
+    if cut is not None:
+        assert set(cut) == set(names)
+        assert len(set(cut.values())) == len(names)
+        assert all(cell_len(cut[name]) <= width for name in names)
+        assert all(cut[name] == name for name in names if len(name) <= width)
+
+
+def test_names_are_cut_where_they_agree() -> None:
+    paths = [f"evals/old/cognee_{kind}/metrics_output.json" for kind in ("base", "optimized")]
+    assert shortened(paths, 30) == {paths[0]: "…base/metrics_output.json", paths[1]: "…optimized/metrics_output.json"}
+    counted = [f"a-model-of-the-same-name-{n}" for n in (1, 2)]
+    assert shortened(counted, 12) == {counted[0]: "a-mode…ame-1", counted[1]: "a-mode…ame-2"}
+
+
+def test_what_was_spent_on_a_judge_that_is_gone_stays_in_the_cost(tmp_path: Path) -> None:
+    run = made(tmp_path, lambda row: scored(True), n=4, models=["gpt", "gone"])
+    before = run.report()
+    kept = [row.shard for row in run.ledger.shards() if row.shard.model == "gpt"]
+    run.ledger.replan(kept, [])
+    models = [model for model in run.config.models if model.name == "gpt"]
+    after = replace(run, config=run.config.model_copy(update={"models": models})).report()
+    assert (after.planned, before.planned) == (4, 8)
+    assert (before.cost_usd, before.requests) == (after.cost_usd, after.requests) == (0.008, 8)
+    for text in every_format(after):
+        assert "4 requests were made for judges or models that the plan no longer holds" in text

@@ -1,0 +1,18 @@
+"""What Ray says when a worker is gone, and who is to blame for it."""
+
+from __future__ import annotations
+
+from ray.exceptions import ActorUnavailableError, OutOfMemoryError
+
+from runner.scheduling.cluster.worker import other_death
+
+
+def test_a_worker_that_ran_out_of_memory_is_its_works_fault() -> None:
+    told = "1 worker(s) were killed due to the node running low on memory."
+    died = other_death(OutOfMemoryError(told))  # type: ignore[no-untyped-call]
+    assert died.death == "crash"
+    assert "memory" in died.message
+
+
+def test_one_that_is_out_of_reach_blames_nobody() -> None:
+    assert other_death(ActorUnavailableError("it cannot be reached", None)).death == "node"

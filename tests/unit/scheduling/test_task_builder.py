@@ -1,0 +1,71 @@
+"""What is left of a task that was lost with its worker, and that nobody else gets it meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from pathlib import Path
+
+from judged_run import jsonl, judged_run, trial_key
+
+from runner.endpoint.judge_model import pairs
+from runner.messages import Batch, History, Task, Waiting
+from runner.scheduling.dispatch import Work
+from runner.scheduling.poison_search import Part, Place
+from runner.scheduling.pool import LocalPool
+from runner.scheduling.task_builder import Again, Assembler, Fresh, place_of
+
+TICKET = Again("gpt", ("malformed",))
+
+
+def work(number: int, payload: Hashable) -> Work:
+    return Work(number, "gpt", 1, payload)
+
+
+def waits(position: int, malformed: int) -> Waiting:
+    return Waiting(0, position, trial_key(0, position), "malformed", History(malformed=malformed, attempts=malformed))
+
+
+def places(task: Task | None) -> list[Place]:
+    return [place_of(trial) for request in task.requests for trial in request] if task else []
+
+
+def test_only_what_nothing_was_recorded_of_is_left_of_a_lost_task(tmp_path: Path) -> None:
+    rows = [{"id": f"i{n}", "question": "?", "reference": "r", "response": "a"} for n in range(6)]
+    run = judged_run(tmp_path, {"path": str(jsonl(tmp_path / "i.jsonl", rows))}, lambda trial: None)
+    shard = run.ledger.shards()[0].shard
+    run.ledger.close()
+
+    async def check() -> None:
+        pool = LocalPool(run.config, list(run.judges.values()), run.path / "run.db")
+        named = pairs(run.config, list(run.judges.values()))
+        assembler = Assembler({shard.id: shard}, named, 0, run.staged, pool.aggregator, dict.fromkeys(named, "off"))
+        try:
+            task = await assembler.task(work(1, Fresh(shard)))
+            assert places(task) == [(0, n) for n in range(6)] and task is not None
+            await pool.aggregator.record(Batch("w1", 1, waiting=(waits(4, 1), waits(5, 1))))
+            left = await assembler.left(task)
+            assert left == [[(0, n)] for n in range(4)]
+
+            # What a dead worker sent is recorded late, and is no suspect for that.
+            part = Part(Fresh(shard), tuple(place for request in left for place in request))
+            await pool.aggregator.record(Batch("w1", 2, waiting=(waits(3, 1),)))
+            assert places(await assembler.task(work(2, part))) == [(0, 0), (0, 1), (0, 2)]
+
+            again = await assembler.task(work(3, TICKET))
+            assert places(again) == [(0, 3), (0, 4), (0, 5)] and again is not None
+            await pool.aggregator.record(Batch("w2", 1, waiting=(waits(5, 2),)))
+            left = await assembler.left(again)
+            assert left == [[(0, 3)], [(0, 4)]]
+            suspect = work(4, Part(TICKET, ((0, 3), (0, 4))))
+            assembler.ended(3, [suspect])
+            assert assembler.handed(TICKET) == 2
+            assert places(await assembler.task(work(5, TICKET))) == [(0, 5)], "the others are spoken for"
+            assert places(await assembler.task(suspect)) == [(0, 3), (0, 4)]
+            assembler.ended(4)
+            assembler.ended(5)
+            assert assembler.handed(TICKET) == 0
+        finally:
+            await pool.close()
+
+    asyncio.run(check())
