@@ -152,7 +152,7 @@ def load(directory: str | PathLike[str]) -> Run:
     """The run in a directory; InputError where there is none."""
     from runner.ledger.run_directory import RunDirectory
 
-    RunDirectory(Path(directory)).opened()
+    RunDirectory(Path(directory)).open()
     return Run(directory)
 
 
@@ -227,19 +227,19 @@ def run(
     StoppedEarly (outage, budget, disk) and ActionNeeded (key, quota) with all that was judged kept. Ctrl-C, or a
     notebook's interrupt, ends the requests in flight and raises KeyboardInterrupt; once more gives them up.
     """
-    from runner.session.cancellation import Switch, on_a_thread
-    from runner.session.run_request import Asked, call_of
+    from runner.session.cancellation import StopSignal, run_in_thread
+    from runner.session.run_request import RunArguments, run_request
 
     _log_to_stderr()
-    switch = Switch()
-    asked = Asked(
+    switch = StopSignal()
+    asked = RunArguments(
         items, judge, model, base_url, api_key_env, limits, batch, sampling, fields, labels, name, settings,
         limit, sample,
     )  # fmt: skip
-    call = call_of(asked, out)
+    call = run_request(asked, out)
     call.carry_out(
         switch,
-        lambda judging: on_a_thread(judging, switch),
+        lambda judging: run_in_thread(judging, switch),
         local=local,
         address=address,
         progress=progress,
@@ -269,12 +269,12 @@ async def arun(
     **settings: Any,
 ) -> Run:
     """`run`, awaited: the loop goes on meanwhile. Cancelling ends the requests in flight; once more gives them up."""
-    from runner.session.cancellation import Switch, beside
-    from runner.session.run_request import Asked, call_of
+    from runner.session.cancellation import StopSignal, run_in_executor_until_stopped
+    from runner.session.run_request import RunArguments, run_request
 
     _log_to_stderr()
-    switch = Switch()
-    asked = Asked(
+    switch = StopSignal()
+    asked = RunArguments(
         items,
         judge,
         model,
@@ -292,7 +292,7 @@ async def arun(
     )
 
     def work() -> Run:
-        call = call_of(asked, out)
+        call = run_request(asked, out)
         call.carry_out(
             switch,
             lambda judging: judging(),
@@ -302,7 +302,7 @@ async def arun(
         )
         return Run(call.directory)
 
-    return await beside(work, switch)
+    return await run_in_executor_until_stopped(work, switch)
 
 
 def _log_to_stderr() -> None:

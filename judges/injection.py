@@ -312,7 +312,7 @@ _ORDERS: tuple[tuple[tuple[str, ...], str], ...] = (
 _COMPILED = tuple((parts, re.compile(text.replace("~", r"[ \t]{1,3}"), re.MULTILINE)) for parts, text in _ORDERS)
 
 
-class Injections:
+class InjectionDetector:
     """The signs, for one judge: its prompts and its reply format are among them."""
 
     def __init__(self, judge: Judge) -> None:
@@ -323,7 +323,7 @@ class Injections:
             for name, roles in judge.templates.items()
         }
 
-    def found(self, item: Item, template: str) -> tuple[str, ...]:
+    def detect(self, item: Item, template: str) -> tuple[str, ...]:
         """Which signs the item's text in this template shows, in the order of `SIGNS`."""
         texts = [seen(text) for text in dict.fromkeys(self._judge.values(item, template).values()) if text]
         # Orders and tokens stand within a line: one look at all texts is enough.
@@ -332,7 +332,7 @@ class Injections:
         signs = []
         if _has_chat_token(together):
             signs.append(CHAT_TOKEN)
-        if self._judge.marked(item, template) or any(map(self._delimiters[template].stand_in, lowered)):
+        if self._judge.has_block_marker(item, template) or any(map(self._delimiters[template].stand_in, lowered)):
             signs.append(DELIMITER)
         if _has_order(together.lower()):
             signs.append(INSTRUCTION)

@@ -16,7 +16,7 @@ from typing import Any, SupportsIndex
 from .condition import Condition
 from .item import Item, text_of
 from .outcome import Malformed, Reading, Reply, Scored
-from .python_judges import check_verdict, checked, code_of, loaded
+from .python_judges import check_scores_method, check_verdict, code_of, load_object
 from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads, read
 from .sampling import Sampling
 from .scoring import Scale, scales_of, scores_of
@@ -30,7 +30,7 @@ class Judge:
 
     def __init_subclass__(cls) -> None:
         if "scores" in vars(cls):
-            cls.scores = checked(cls.scores)  # type: ignore[method-assign]
+            cls.scores = check_scores_method(cls.scores)  # type: ignore[method-assign]
 
     def __init__(self, spec: JudgeSpec, source: str, code: str = "") -> None:
         self._spec = spec
@@ -186,9 +186,9 @@ class Judge:
         parts = self._parsed[template]
         return [{"role": role, "content": blocks if role == "user" else part.fill({})} for role, part in parts.items()]
 
-    def marked(self, item: Item, template: str) -> bool:
+    def has_block_marker(self, item: Item, template: str) -> bool:
         """Whether the item's text holds what opens a block of this batched judge: then it is judged alone."""
-        return self.batch is not None and self._blocks[template].marked(self.values(item, template).values())
+        return self.batch is not None and self._blocks[template].has_block_marker(self.values(item, template).values())
 
     def response_schema(self) -> dict[str, Any] | None:
         """The JSON Schema to have enforced; None where the reply is no object."""
@@ -297,7 +297,7 @@ class Judge:
         return values
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        return (loaded, self.origin) if self.origin else super().__reduce_ex__(protocol)
+        return (load_object, self.origin) if self.origin else super().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
         return f"Judge({self.name!r}, {self.fingerprint})"

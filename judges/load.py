@@ -12,7 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from .judge import Judge
-from .python_judges import loaded, text_of_file
+from .python_judges import load_object, text_of_file
 from .spec import JudgeSpec
 from .strict_yaml import JudgeError, parse_value, parse_yaml
 from .validation_errors import explain
@@ -83,7 +83,7 @@ def _written(data: Mapping[str, Any], where: str) -> str:
 
 def _python_judge(path: Path, name: str) -> Judge:
     text = text_of_file(path)
-    found = loaded(text, str(path), name)
+    found = load_object(text, str(path), name)
     if isinstance(found, Mapping | str):
         return parse_judge(found, f"{path}:{name}")
     if not isinstance(found, Judge):

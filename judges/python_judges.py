@@ -34,7 +34,7 @@ _JSON: dict[str, tuple[type, ...]] = {
 }
 
 
-def checked(scores: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
+def check_scores_method(scores: Callable[..., dict[str, float]]) -> Callable[..., dict[str, float]]:
     """The method `scores` of a judge, held to the judge's scales, since reports rely on them."""
 
     @wraps(scores)
@@ -66,7 +66,7 @@ def code_of(kind: type, base: type) -> str:
     return "\n".join(_source(each, base) for each in kind.__mro__ if each is not base and issubclass(each, base))
 
 
-def loaded(text: str, where: str, name: str) -> Any:
+def load_object(text: str, where: str, name: str) -> Any:
     """What the name stands for in a Python file of that text. The same text is carried out once in a process."""
     digest = hashlib.blake2b(f"{where}\0{text}".encode(), digest_size=8).hexdigest()
     key = f"jurybox_judge_{digest}"

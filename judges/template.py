@@ -82,7 +82,7 @@ class Blocks:
             self._block.fill({**each, NUMBER: str(number)}) for number, each in enumerate(values, start=1)
         )
 
-    def marked(self, texts: Iterable[str]) -> bool:
+    def has_block_marker(self, texts: Iterable[str]) -> bool:
         """Whether a line of one of these texts begins as a part of a block does."""
         return self._marker is not None and any(self._marker.search(text) for text in texts)
 

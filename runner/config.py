@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from judges import MAX_BATCH, JudgeError, Sampling
 from judges.strict_yaml import parse_yaml
 from judges.validation_errors import explain
-from runner.env_secrets import is_key, secret_in
+from runner.env_secrets import find_secret, looks_like_key
 from runner.errors import ConfigError
 from runner.labels import Label
 from runner.overrides import apply_override
@@ -127,7 +127,7 @@ class Extra(_Record):
     @field_validator("headers", "query", "body")
     @classmethod
     def _no_secrets(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if place := secret_in(value):
+        if place := find_secret(value):
             raise ValueError(f"{place} looks like a secret: put it in an environment variable, and write ${{ITS_NAME}}")
         return value
 
@@ -177,14 +177,14 @@ class Model(_Record):
     @field_validator("api_key_env")
     @classmethod
     def _variable(cls, value: str | None) -> str | None:
-        if value is not None and (is_key(value) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value)):
+        if value is not None and (looks_like_key(value) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value)):
             raise ValueError("must be the NAME of an environment variable, not the key itself")
         return value
 
     @field_validator("api_key_file")
     @classmethod
     def _file(cls, value: str | None) -> str | None:
-        if value is not None and is_key(value):
+        if value is not None and looks_like_key(value):
             raise ValueError("must be the path of a file that holds the key, not the key itself")
         return value
 

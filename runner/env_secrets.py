@@ -34,7 +34,7 @@ _KEY = re.compile(r"(?=.*\d)(?:sk|gsk|hf|xai|nvapi)[-_][\w-]{16,}")
 _Value = TypeVar("_Value")
 
 
-def secret_in(value: object, name: str = "", place: str = "") -> str | None:
+def find_secret(value: object, name: str = "", place: str = "") -> str | None:
     """Where a value, by its name or its look, is a secret that is written out; None if nowhere."""
     if isinstance(value, Mapping):
         parts = [(str(key), entry, str(key)) for key, entry in value.items()]
@@ -44,28 +44,28 @@ def secret_in(value: object, name: str = "", place: str = "") -> str | None:
         return place if _names_secret(name) or _SECRET_VALUE.search(value) else None
     else:
         return None
-    found = (secret_in(entry, own, f"{place}.{part}" if place else part) for own, entry, part in parts)
+    found = (find_secret(entry, own, f"{place}.{part}" if place else part) for own, entry, part in parts)
     return next(filter(None, found), None)
 
 
-def is_key(value: str) -> bool:
+def looks_like_key(value: str) -> bool:
     """Whether the value looks like a provider's API key."""
     return _KEY.fullmatch(value) is not None
 
 
-def variables_in(value: object) -> Iterator[str]:
+def referenced_variables(value: object) -> Iterator[str]:
     """The names of all variables that the value refers to."""
     if isinstance(value, Mapping):
         for entry in value.values():
-            yield from variables_in(entry)
+            yield from referenced_variables(entry)
     elif isinstance(value, list | tuple):
         for entry in value:
-            yield from variables_in(entry)
+            yield from referenced_variables(entry)
     elif isinstance(value, str):
         yield from _VARIABLE.findall(value)
 
 
-def variable(name: str) -> str:
+def read_variable(name: str) -> str:
     """A variable's value; ConfigError where it is not set, or cannot be sent."""
     value = os.environ.get(name, "").strip()
     if not value:
@@ -75,15 +75,15 @@ def variable(name: str) -> str:
     return value
 
 
-def filled(value: _Value) -> _Value:
+def expand_variables(value: _Value) -> _Value:
     """The value with every `${NAME}` in it replaced; ConfigError as of `variable`."""
     made: Any = value
     if isinstance(value, Mapping):
-        made = {key: filled(entry) for key, entry in value.items()}
+        made = {key: expand_variables(entry) for key, entry in value.items()}
     elif isinstance(value, list | tuple):
-        made = [filled(entry) for entry in value]
+        made = [expand_variables(entry) for entry in value]
     elif isinstance(value, str):
-        made = _VARIABLE.sub(lambda found: variable(found[1]), value)
+        made = _VARIABLE.sub(lambda found: read_variable(found[1]), value)
     result: _Value = made
     return result
 

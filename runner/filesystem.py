@@ -25,7 +25,7 @@ _LOCAL_FUSE = {"fuse.fuse-overlayfs"}
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
-def full(directory: Path, problem: str) -> DiskFull:
+def disk_full_error(directory: Path, problem: str) -> DiskFull:
     """What a user is told when nothing more can be written to a directory."""
     return DiskFull(
         f"{directory}: {problem}. Everything acknowledged is kept there, and jurybox status and report can read it; "
@@ -46,7 +46,7 @@ def is_full(error: BaseException | None) -> bool:
 
 
 @contextmanager
-def writing(directory: Path) -> Iterator[None]:
+def translate_full_disk(directory: Path) -> Iterator[None]:
     """Raises DiskFull in the place of an error of the system that means no room in the directory."""
     try:
         yield
@@ -55,7 +55,7 @@ def writing(directory: Path) -> Iterator[None]:
     except Exception as error:
         if not is_full(error):
             raise
-        raise full(directory, "nothing more can be written there") from None
+        raise disk_full_error(directory, "nothing more can be written there") from None
 
 
 def least_free(whole: int) -> int:
@@ -63,7 +63,7 @@ def least_free(whole: int) -> int:
     return int(min(LEAST_FREE_BYTES, LEAST_FREE_SHARE * whole))
 
 
-def shortage(directory: Path) -> DiskFull | None:
+def describe_shortage(directory: Path) -> DiskFull | None:
     """Why a run is not to go on writing here: too little is free."""
     try:
         found = os.statvfs(directory)
@@ -72,16 +72,18 @@ def shortage(directory: Path) -> DiskFull | None:
     free, least = found.f_bavail * found.f_frsize, least_free(found.f_blocks * found.f_frsize)
     if free >= least:
         return None
-    return full(directory, f"only {_size(free)} are free on its file system, and a run stops below {_size(least)}")
+    return disk_full_error(
+        directory, f"only {_size(free)} are free on its file system, and a run stops below {_size(least)}"
+    )
 
 
-def require_space(directory: Path) -> None:
+def check_free_space(directory: Path) -> None:
     """Raises what `shortage` tells."""
-    if (error := shortage(directory)) is not None:
+    if (error := describe_shortage(directory)) is not None:
         raise error
 
 
-def network_of(path: Path, mounts: str | None = None) -> str | None:
+def network_file_system(path: Path, mounts: str | None = None) -> str | None:
     """The kind of a network file system that the path is on; None: a local one, or unknown.
 
     `mounts`: the text of Linux's mountinfo, where it is not this process's own.

@@ -79,7 +79,7 @@ def configure(level: str | None = None, *, as_json: bool = False, libraries: boo
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def hide(secret: str) -> None:
+def register_secret(secret: str) -> None:
     """Take this very text out of every later line, whatever it looks like."""
     if len(secret) >= 4:
         _known.add(secret)

@@ -74,7 +74,7 @@ class Usage(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound(Record):
+class CostBound(Record):
     """So many requests, tokens (in and out) and billionths of a dollar at most. A difference may be below zero.
 
     Whole numbers, so that what was reserved and freed again in any order comes to exactly nothing.
@@ -84,11 +84,11 @@ class Bound(Record):
     tokens: int = 0
     nano_usd: int = 0
 
-    def __add__(self, other: Bound) -> Bound:
-        return Bound(self.requests + other.requests, self.tokens + other.tokens, self.nano_usd + other.nano_usd)
+    def __add__(self, other: CostBound) -> CostBound:
+        return CostBound(self.requests + other.requests, self.tokens + other.tokens, self.nano_usd + other.nano_usd)
 
-    def __sub__(self, other: Bound) -> Bound:
-        return Bound(self.requests - other.requests, self.tokens - other.tokens, self.nano_usd - other.nano_usd)
+    def __sub__(self, other: CostBound) -> CostBound:
+        return CostBound(self.requests - other.requests, self.tokens - other.tokens, self.nano_usd - other.nano_usd)
 
     def __bool__(self) -> bool:
         return bool(self.requests or self.tokens or self.nano_usd)
@@ -98,23 +98,23 @@ class Bound(Record):
         """The money."""
         return self.nano_usd / 1e9
 
-    def covers(self, other: Bound) -> bool:
+    def covers(self, other: CostBound) -> bool:
         """Whether the other is in it, in every respect."""
         return self.requests >= other.requests and self.tokens >= other.tokens and self.nano_usd >= other.nano_usd
 
-    def for_requests(self, requests: int) -> Bound:
+    def for_requests(self, requests: int) -> CostBound:
         """The same for another number of requests, rounded up."""
         if not self.requests:
             return NOTHING
         tokens, nano_usd = (-(-part * requests // self.requests) for part in (self.tokens, self.nano_usd))
-        return Bound(requests, tokens, nano_usd)
+        return CostBound(requests, tokens, nano_usd)
 
-    def above_zero(self) -> Bound:
+    def above_zero(self) -> CostBound:
         """Without what is below zero."""
-        return Bound(max(0, self.requests), max(0, self.tokens), max(0, self.nano_usd))
+        return CostBound(max(0, self.requests), max(0, self.tokens), max(0, self.nano_usd))
 
 
-NOTHING = Bound()
+NOTHING = CostBound()
 
 pass  # MOVED-EMPTY
 pass  # MOVED-EMPTY
@@ -122,7 +122,7 @@ pass  # MOVED-EMPTY
 
 
 @dataclass(frozen=True, slots=True)
-class History(Record):
+class TrialProgress(Record):
     """What a trial has been through before: carried while it waits in the ledger to be judged again."""
 
     malformed: int = 0
@@ -156,7 +156,7 @@ class Trial(Record):
     group: str | None
     template: str
     fields: bytes
-    history: History = field(default_factory=History)
+    history: TrialProgress = field(default_factory=TrialProgress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class Attempt(Record):
     `refused:model`). None where no reply came, or none that judges."""
     parser_version: str | None = None
     """Of the reader, where there is a reading."""
-    freed: Bound = NOTHING
+    freed: CostBound = NOTHING
     """What was reserved for it, once it is known what it took; nothing where it may have been billed all the same."""
 
 
@@ -272,14 +272,14 @@ class Judgment(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting(Record):
+class PendingTrial(Record):
     """A trial that goes out again: `why` is malformed, refused, halved or parked; or retry, of a judged trial."""
 
     shard: int
     position: int
     key: bytes
     why: str
-    history: History
+    history: TrialProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,8 +293,8 @@ class Batch(Record):
     seq: int
     attempts: tuple[Attempt, ...] = ()
     judgments: tuple[Judgment, ...] = ()
-    waiting: tuple[Waiting, ...] = ()
-    reserved: tuple[tuple[str, Bound], ...] = ()
+    waiting: tuple[PendingTrial, ...] = ()
+    reserved: tuple[tuple[str, CostBound], ...] = ()
     """Model → what the sender may spend from now on besides, or gives back, where it is below zero."""
 
 
@@ -355,7 +355,7 @@ class Lease(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class AccountNews(Record):
+class AccountStats(Record):
     """What a worker saw of one account since its last tick."""
 
     account: str
@@ -385,7 +385,7 @@ class AccountNews(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Tick(Record):
+class LeaseRenewal(Record):
     """Driver to worker, about once a second: leases, or the order to stop."""
 
     leases: tuple[Lease, ...]
@@ -396,10 +396,10 @@ class Tick(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class News(Record):
+class WorkerStatus(Record):
     """A worker's answer to a tick."""
 
-    accounts: tuple[AccountNews, ...]
+    accounts: tuple[AccountStats, ...]
     rss_bytes: int = 0
     sender: str = ""
     """Under which name the ledger knows what this worker spends."""

@@ -25,7 +25,7 @@ _heard = False
 """A signal came: the next one ends the process, also where the judging that the first one stopped is over by then."""
 
 
-class Interrupts:
+class InterruptHandler:
     """While this context is entered, the first signal stops the judging and the second ends the process.
 
     To be entered inside the loop; `stop` is called there.
@@ -60,7 +60,7 @@ class Interrupts:
             signal.signal(number, handler)
 
 
-def take_signals() -> None:
+def install_handlers() -> None:
     """For a process of its own: the first signal is a KeyboardInterrupt wherever it comes, the second ends the process.
 
     That holds before the judging begins, and after it has ended.
@@ -102,7 +102,7 @@ def take_signals() -> None:
         signal.signal(number, handle)
 
 
-def leave_alone() -> None:
+def ignore_signals() -> None:
     """Take no more signals: the process is ending, with a status that says why."""
     for number in _BOTH:
         signal.signal(number, signal.SIG_IGN)

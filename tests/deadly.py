@@ -66,7 +66,7 @@ class Deadly(Workspace):
         self.suspected: list[Mapping[tuple[str, str], int]] = []
         config = load_config(self.config)
         with Session(config, self.folder, self.out) as session:
-            plan = session.prepare()
+            plan = session.plan()
             if retry:
                 plan = session.retry([retry], None, None, begin=True)
             planned()

@@ -13,7 +13,7 @@ from runner.config import RunConfig, parse_config
 from runner.dataset.stage import Staged, stage
 from runner.ledger.ledger import Ledger
 from runner.messages import Attempt, Batch, Judgment, Shard, Usage
-from runner.publishing.result_frames import frames
+from runner.publishing.result_frames import judgment_frames
 from runner.report import Report, build
 from runner.scheduling.plan import make_shards, planned_shards, shard_size
 
@@ -36,7 +36,7 @@ class Run:
 
     def rows(self, **keywords: Any) -> list[dict[str, Any]]:
         """All trials as dicts."""
-        made = frames(self.staged, self.ledger, self.config, self.judges, **keywords)
+        made = judgment_frames(self.staged, self.ledger, self.config, self.judges, **keywords)
         return [row for frame in made for row in frame.iter_rows(named=True)]
 
 

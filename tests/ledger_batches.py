@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from runner.ledger.ledger import Ledger
-from runner.messages import Attempt, Batch, History, Judgment, Shard, Usage, Waiting
+from runner.messages import Attempt, Batch, Judgment, PendingTrial, Shard, TrialProgress, Usage
 
 USAGE = Usage(100.0, 20.0, 5.0, 0.0, 0.25)
 
@@ -39,8 +39,8 @@ def judgment(shard: int, position: int, request: str | None = None, **changes: o
     return Judgment(**(values | changes))  # type: ignore[arg-type]
 
 
-def waiting(shard: int, position: int, why: str = "malformed", history: History | None = None) -> Waiting:
-    return Waiting(shard, position, key(shard, position), why, history or History(malformed=1, attempts=1))
+def waiting(shard: int, position: int, why: str = "malformed", history: TrialProgress | None = None) -> PendingTrial:
+    return PendingTrial(shard, position, key(shard, position), why, history or TrialProgress(malformed=1, attempts=1))
 
 
 def judged(sender: str, seq: int, shard: int, *positions: int) -> Batch:

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from runner.errors import WorkerDied
-from runner.messages import News, Task, TaskReport, Tick
+from runner.messages import LeaseRenewal, Task, TaskReport, WorkerStatus
 from runner.scheduling.pool import LocalPool, WorkerHandle
 from runner.session.session import Session
 
@@ -36,8 +36,8 @@ class MortalWorker:
         report: TaskReport = await self._call(self._worker.run(task))
         return report
 
-    async def tick(self, tick: Tick) -> News:
-        news: News = await self._call(self._worker.tick(tick))
+    async def renew(self, tick: LeaseRenewal) -> WorkerStatus:
+        news: WorkerStatus = await self._call(self._worker.renew(tick))
         return news
 
     async def keys(self, task: Task) -> list[bytes]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from runner.config import parse_config
 from runner.dataset.stage import Staged, stage
-from runner.endpoint.judge_model import Pair, pairs
+from runner.endpoint.judge_model import JudgeModel, judge_models
 from runner.ledger.ledger import Ledger
 from runner.ledger.revisions import Revision
-from runner.messages import Attempt, Batch, History, Judgment, Usage, Waiting
+from runner.messages import Attempt, Batch, Judgment, PendingTrial, TrialProgress, Usage
 from runner.scheduling.plan import planned_shards, trial_keys
 from runner.session.rescore import rescore
 from runner.session.session import load_judges
@@ -27,7 +27,7 @@ class Replied:
 
     staged: Staged
     ledger: Ledger
-    pairs: dict[tuple[str, str], Pair]
+    pairs: dict[tuple[str, str], JudgeModel]
     keys: dict[str, tuple[bytes, int, int]]
     """Item id → key, shard, position."""
     judge: str
@@ -57,12 +57,12 @@ class Replied:
         )  # fmt: skip
         return Judgment(**(usual | changes))
 
-    def waiting(self, id_: str, why: str = "malformed", **history: Any) -> Waiting:
+    def waiting(self, id_: str, why: str = "malformed", **history: Any) -> PendingTrial:
         key, shard, position = self.keys[id_]
-        return Waiting(shard, position, key, why, History(malformed=1, attempts=1, usage=USAGE, **history))
+        return PendingTrial(shard, position, key, why, TrialProgress(malformed=1, attempts=1, usage=USAGE, **history))
 
     def record(
-        self, attempts: Sequence[Attempt], judgments: Sequence[Judgment] = (), waiting: Sequence[Waiting] = ()
+        self, attempts: Sequence[Attempt], judgments: Sequence[Judgment] = (), waiting: Sequence[PendingTrial] = ()
     ) -> None:
         self.recorded += 1
         self.ledger.record(Batch("worker", self.recorded, tuple(attempts), tuple(judgments), tuple(waiting)))
@@ -119,7 +119,7 @@ def replied_run(directory: Path, judge: str = "yes-no", ids: str = "abcdefgh", *
     )
     judges = load_judges(config, directory)
     staged = stage(config, judges, directory, directory / "run" / "items")
-    made = pairs(config, judges)
+    made = judge_models(config, judges)
     shards = planned_shards(config, judges, staged, None)
     ledger = Ledger(directory / "run" / "run.db")
     ledger.set_plan(shards)

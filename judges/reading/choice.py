@@ -17,9 +17,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import concluded, folded, introduced, plain, retracted, unfenced
 from .json_text import JsonFault, load
-from .qualifiers import leads, leaves
+from .qualifiers import keeps_verdict_after, keeps_verdict_before
 from .score_scale import inner
-from .stance import Opinions, prefers_another, speaks_against
+from .stance import StancePatterns, prefers_another, speaks_against
 
 Value = bool | int | float
 
@@ -153,8 +153,8 @@ class ChoiceReads(BaseModel):
         return re.compile(f"({self._any})", re.I)
 
     @cached_property
-    def _opinions(self) -> Opinions:
-        return Opinions.of(self._any)
+    def _opinions(self) -> StancePatterns:
+        return StancePatterns.of(self._any)
 
     @cached_property
     def _label_line(self) -> re.Pattern[str]:
@@ -232,7 +232,11 @@ class ChoiceReads(BaseModel):
                 return Malformed(Reason.TRUNCATED, "one letter may be the start of a word that was cut off")
             plainly = kind == "line"
             led = introduced(before) and not self._names_another(label, before) if plainly else concluded(before)
-            if led and leads(before, labels=self._named) and label not in self._labels_in(self._opinions.worse, before):
+            if (
+                led
+                and keeps_verdict_before(before, labels=self._named)
+                and label not in self._labels_in(self._opinions.worse, before)
+            ):
                 return self._scored(label, f"tolerant:{kind}")
         elif 0 in own and not self._taken_back(label, after):
             return self._scored(label, f"tolerant:{own[0][1]}")
@@ -296,7 +300,7 @@ class ChoiceReads(BaseModel):
             or _NEGATION.match(after) is not None
             or label in self._labels_in(self._opinions.denied, after)
             or retracted(after)
-            or not leaves(after)
+            or not keeps_verdict_after(after)
             or prefers_another(label, after, list(self.labels))
         )
 

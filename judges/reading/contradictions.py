@@ -66,7 +66,7 @@ def echoes(line: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Contraries:
+class Contradictions:
     """What would speak against the verdict fields of a schema's `properties`."""
 
     fields: Mapping[str, Mapping[str, Any]]
@@ -199,7 +199,7 @@ _LINE_END = re.compile(r"\n+|(?<=[.!?])[ \t]+(?=[A-Za-z][\w ]{0,60}[:=])")
 _FEW_WORDS = 3
 
 
-def said_beside(
+def contradicting_keys(
     value: Mapping[str, Any], known: set[str], fields: Fields, verdict: Mapping[str, Any]
 ) -> Malformed | None:
     """What the keys of an object besides the `known` ones say against its verdict; keys are compared in letters."""

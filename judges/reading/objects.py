@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import folded_key, narrow
-from .contradictions import Contraries, said_beside, said_in_lines
+from .contradictions import Contradictions, contradicting_keys, said_in_lines
 from .field_lines import FieldLines
 from .json_schema import check_schema, closed, coerced, fault, only
 from .json_text import (
@@ -181,8 +181,8 @@ class ObjectReads(BaseModel):
         return FieldLines(self.json_schema["properties"], self.verdict)
 
     @cached_property
-    def _contraries(self) -> Contraries:
-        return Contraries({name: self.json_schema["properties"][name] for name in self.verdict})
+    def _contraries(self) -> Contradictions:
+        return Contradictions({name: self.json_schema["properties"][name] for name in self.verdict})
 
     def _without_examples(self, text: str, spans: list[tuple[int, int]]) -> tuple[str, list[tuple[int, int]]]:
         """The text without the prompt's own examples that it repeats, unless there is nothing else."""
@@ -265,7 +265,7 @@ class ObjectReads(BaseModel):
         if contrary := self._contraries.in_keys(value, verdict):
             return Malformed(Reason.CONFLICT, contrary)
         fields = self._contraries.fields
-        if wrong_beside := said_beside(value, set(self.json_schema["properties"]), fields, verdict):
+        if wrong_beside := contradicting_keys(value, set(self.json_schema["properties"]), fields, verdict):
             return wrong_beside
         for name, other in nested(value, set(self.verdict)):
             if _canonical(coerced(fields[name], other)) != _canonical(verdict[name]):

@@ -193,7 +193,7 @@ _NO_NOUN = frozenset(
 """Words behind a number that is no count of them."""
 
 
-def leaves(after: str, values: tuple[int | float, ...] = (), most: float | None = None) -> bool:
+def keeps_verdict_after(after: str, values: tuple[int | float, ...] = (), most: float | None = None) -> bool:
     """Whether the text after a verdict only gives reasons for it.
 
     `values` are the scores that were given, which may be said again, and `most` is the end of their scale.
@@ -216,7 +216,7 @@ def leaves(after: str, values: tuple[int | float, ...] = (), most: float | None 
     return True
 
 
-def leads(
+def keeps_verdict_before(
     before: str,
     values: tuple[int | float, ...] = (),
     most: float | None = None,

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import concluded, folded, introduced, plain, retracted, unfenced, withdrawn
-from .qualifiers import leads, leaves
+from .qualifiers import keeps_verdict_after, keeps_verdict_before
 from .score_list import ListGrammar, ScoreList
 from .score_scale import WORDS, Steps
 
@@ -197,10 +197,14 @@ class ScoresReads(BaseModel):
         values, most = lists[number].values, float(self.high)
         last = number == len(lines) - 1 and (concluded(before) if headed else introduced(before))
         marked = _MARK.search(lines[number]) is not None
-        if last and (marked or leads(before, values, most)):
+        if last and (marked or keeps_verdict_before(before, values, most)):
             return self._listed(lists[number], "line")
         strictly = number == 0 and lists[0].shape in ("blank", "comma", "number")
-        if number == 0 and not (withdrawn if strictly else retracted)(after) and leaves(after, values, most):
+        if (
+            number == 0
+            and not (withdrawn if strictly else retracted)(after)
+            and keeps_verdict_after(after, values, most)
+        ):
             return self._listed(lists[number], "line")
         return Malformed(Reason.NO_VERDICT, "the only scores may be a quotation, or are withdrawn")
 

@@ -81,7 +81,7 @@ _AGREES = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Opinions:
+class StancePatterns:
     """How a sentence says of a named label that it is the one, that it is not, or that it is worse."""
 
     stated: re.Pattern[str]
@@ -89,7 +89,7 @@ class Opinions:
     worse: re.Pattern[str]
 
     @classmethod
-    def of(cls, names: str) -> Opinions:
+    def of(cls, names: str) -> StancePatterns:
         """The patterns for the labels that the pattern `names` finds; their groups are labels."""
         label = rf"({names})[\"'”]?\s+"
         return cls(

@@ -15,7 +15,7 @@ import typer
 
 from runner.errors import DiskFull, Interrupted, JuryboxError
 from runner.filesystem import is_full
-from runner.signals import leave_alone, take_signals
+from runner.signals import ignore_signals, install_handlers
 
 from .authoring import init, judges, read
 from .options import say
@@ -51,14 +51,14 @@ app.command()(simulate)
 def main() -> None:
     """Entry point of the command."""
     _open_streams()
-    take_signals()
+    install_handlers()
     try:
         try:
             status = _status()
         finally:
-            leave_alone()
+            ignore_signals()
     except KeyboardInterrupt:
-        status = _told(Interrupted(AGAIN))
+        status = _print_error(Interrupted(AGAIN))
     raise SystemExit(status)
 
 
@@ -68,9 +68,9 @@ def _status() -> int | str | None:
         # Outside its standalone mode Typer returns what `typer.Exit` was given instead of ending the process with it.
         status = app(standalone_mode=False)
     except typer.Abort:
-        return _told(Interrupted("nothing was started"))
+        return _print_error(Interrupted("nothing was started"))
     except JuryboxError as error:
-        return _told(error)
+        return _print_error(error)
     except BrokenPipeError:
         return 0
     except SystemExit as left:
@@ -78,7 +78,9 @@ def _status() -> int | str | None:
         return 0 if isinstance(left.__context__, BrokenPipeError) else left.code
     except Exception as error:
         if is_full(error):
-            return _told(DiskFull(f"{getattr(error, 'filename', None) or 'output'}: nothing more can be written"))
+            return _print_error(
+                DiskFull(f"{getattr(error, 'filename', None) or 'output'}: nothing more can be written")
+            )
         show = getattr(error, "show", None)
         if show is None:
             raise
@@ -86,7 +88,7 @@ def _status() -> int | str | None:
         return 2
     if status == Interrupted.exit_status:
         # Typer's own way with Ctrl-C, which says nothing.
-        return _told(Interrupted(AGAIN))
+        return _print_error(Interrupted(AGAIN))
     return status if isinstance(status, int) else 0
 
 
@@ -103,7 +105,7 @@ def _open_streams() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
-def _told(error: JuryboxError) -> int:
+def _print_error(error: JuryboxError) -> int:
     say(f"jurybox: {error.message}")
     return error.exit_status
 

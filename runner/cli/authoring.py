@@ -53,7 +53,7 @@ def init(
 ) -> None:
     """Look at an items file and write a commented config for it; an existing file is left alone."""
     from judges import library_names, load_judge
-    from runner.dataset.column_profile import survey
+    from runner.dataset.column_profile import profile_columns
     from runner.session.init_config import draft
     from runner.session.inline_config import run_name
 
@@ -67,7 +67,7 @@ def init(
         raise InputError(f"{file}: exists already and is left alone; name another file with --to")
     named = {"path": items}
     join = {"path": reference, "on": on or _common(named, reference)} if reference else None
-    seen = survey(_items({**named, **({"join": join} if join else {})}), Path())
+    seen = profile_columns(_items({**named, **({"join": join} if join else {})}), Path())
     written: dict[str, Any] = {"path": _from(file, items)}
     if join and reference:
         written["join"] = {"path": _from(file, reference), "on": join["on"]}
@@ -135,7 +135,7 @@ def read(
     """Read a judge's reply on stdin, and print as one JSON object how jurybox reads it; no call is made."""
     from judges import JudgeError, Reply, load_judge
     from runner.dataset.files import MAX_RECORD_BYTES
-    from runner.session.reply_reader import Reader, Usual, count_fault, lines_read, written
+    from runner.session.reply_reader import Reader, ReplyDefaults, as_json, count_fault, lines_read
 
     try:
         reader = None if judge is None else Reader(load_judge(judge, Path()))
@@ -145,7 +145,7 @@ def read(
         raise InputError(f"--count {count}: {fault}")
     out = sys.stdout.buffer
     if jsonl:
-        for block in lines_read(sys.stdin.buffer, Usual(reader, count, finish_reason)):  # type: ignore[arg-type]
+        for block in lines_read(sys.stdin.buffer, ReplyDefaults(reader, count, finish_reason)):  # type: ignore[arg-type]
             out.write(block)
             out.flush()
         return
@@ -159,5 +159,5 @@ def read(
     # The last line break is the shell's, as in `echo yes | jurybox read`.
     text = data.removesuffix(b"\n").decode("utf-8", "replace")
     answer = reader.read(Reply(text, finish_reason), count or 1)
-    out.write(written(answer) + b"\n")
+    out.write(as_json(answer) + b"\n")
     out.flush()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from runner.errors import InputError
-from runner.scheduling.cluster_address import parsed_address
+from runner.scheduling.cluster_address import parse_address
 
 if TYPE_CHECKING:
     from runner.config import RunConfig
@@ -127,13 +127,13 @@ class Adhoc:
     name: str | None = None
     batch: int | None = None
 
-    def given(self) -> list[str]:
+    def used_options(self) -> list[str]:
         """The options that were used."""
         return [f"--{key.replace('_', '-')}" for key in self.__slots__ if getattr(self, key) not in (None, [])]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedRun:
     """A run as the command line names it."""
 
     config: RunConfig
@@ -142,7 +142,7 @@ class Named:
     directory: Path
 
 
-def named(source: Sequence[str], adhoc: Adhoc, overrides: list[str] | None, out: Path | None) -> Named:
+def named_run(source: Sequence[str], adhoc: Adhoc, overrides: list[str] | None, out: Path | None) -> NamedRun:
     """The run of a config file, or of items files with judges and models given as options."""
     from runner.config import load_config, parse_config
     from runner.overrides import apply_override
@@ -150,7 +150,7 @@ def named(source: Sequence[str], adhoc: Adhoc, overrides: list[str] | None, out:
     if any(path.endswith(CONFIG_ENDINGS) for path in source):
         if len(source) > 1:
             raise InputError(f"one config at a time; got {', '.join(source)}")
-        if given := adhoc.given():
+        if given := adhoc.used_options():
             raise InputError(
                 f"{given[0]} is for items without a config; {source[0]} is a config: write it there, or use --set"
             )
@@ -162,7 +162,7 @@ def named(source: Sequence[str], adhoc: Adhoc, overrides: list[str] | None, out:
             apply_override(data, override)
         config = parse_config(data, source="the command line")
         _check_columns(config, ", ".join(source))
-    return Named(config, base, out or Path(config.out or f"runs/{config.name}"))
+    return NamedRun(config, base, out or Path(config.out or f"runs/{config.name}"))
 
 
 def check_place(local: bool, address: str | None) -> None:
@@ -170,7 +170,7 @@ def check_place(local: bool, address: str | None) -> None:
     if address is not None:
         if local:
             raise InputError("--local and --address exclude each other")
-        parsed_address(address)
+        parse_address(address)
 
 
 def sample_of(config: RunConfig, limit: int | None, sample: int | None, seed: int | None) -> Sample | None:
@@ -257,11 +257,11 @@ def _label(text: str) -> tuple[str, dict[str, str]]:
 
 def _check_columns(config: RunConfig, what: str) -> None:
     """Tell at once which columns are missing, and how to name them; nothing is taken for another by a guess."""
-    from runner.dataset.column_profile import fields_of_all_templates, roles, survey
+    from runner.dataset.column_profile import fields_of_all_templates, guess_columns, profile_columns
     from runner.session.session import load_judges
 
     judges = load_judges(config, Path())
-    seen = survey(config.items, Path(), most=_PEEK)
+    seen = profile_columns(config.items, Path(), most=_PEEK)
     wanted = {"response": "every judge"}
     for judge in judges:
         for name in fields_of_all_templates(judge):
@@ -269,7 +269,7 @@ def _check_columns(config: RunConfig, what: str) -> None:
     columns = {name: config.items.fields.get(name, name) for name in wanted}
     lacking = [name for name in wanted if not seen.has_column(columns[name])]
     if lacking:
-        likely = roles(seen)
+        likely = guess_columns(seen)
         faults = [f"there is no column {columns[name]!r} for the {name} that {wanted[name]} needs" for name in lacking]
         options = [f"--field {name}={likely[name].column if name in likely else 'COLUMN'}" for name in lacking]
         raise InputError(

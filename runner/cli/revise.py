@@ -11,7 +11,7 @@ import typer
 from runner.errors import InputError, JuryboxError
 
 from .options import JsonOption, LocalOption, RunArgument, check_place, same_command, say
-from .run import confirm, finished, judged, published, summary
+from .run import confirm, describe_published, finish_run, judge_run, summary
 
 RETRIED = ("malformed", "failed", "refused", "poisoned")
 
@@ -25,10 +25,10 @@ def rescore(run_directory: RunArgument, config: ConfigOption = None, as_json: Js
     """Read all stored replies again with today's reader, as a new revision; no call is made."""
     from judges import PARSER_VERSION
     from runner.log import configure
-    from runner.session.reopen import reopened
+    from runner.session.reopen import reopen
 
     configure(None)
-    with reopened(run_directory, config) as session:
+    with reopen(run_directory, config) as session:
         session.reopen()
         _tell(session.revising.made)
         before = len(session.revising.made)
@@ -43,7 +43,7 @@ def rescore(run_directory: RunArgument, config: ConfigOption = None, as_json: Js
         typer.echo(made[-1].text())
     else:
         typer.echo(f"nothing changed: revision {number} stands, read by parser {PARSER_VERSION}")
-    stopped = published(session, None, quiet=False)
+    stopped = describe_published(session, None, quiet=False)
     say(f"next: jurybox report {run_directory}")
     if stopped is not None:
         raise stopped
@@ -74,14 +74,14 @@ def retry(
     What the run has not judged yet is judged along with them.
     """
     from runner.log import configure
-    from runner.session.reopen import reopened
+    from runner.session.reopen import reopen
     from runner.session.session import missing_keys
 
     configure("debug" if verbose else None)
     check_place(local, address)
     states = _states(state)
     stopped: JuryboxError | None = None
-    with reopened(run_directory, config, asks=True) as session:
+    with reopen(run_directory, config, asks=True) as session:
         session.reopen()
         _tell(session.revising.made, quiet)
         before = len(session.revising.made)
@@ -99,8 +99,8 @@ def retry(
             say(summary(plan), quiet)
             confirm(plan, yes)
             plan = session.retry(states, judge, model, begin=True)
-            stopped = judged(session, plan, address=address, local=local, quiet=quiet)
-        report = finished(session, stopped)
+            stopped = judge_run(session, plan, address=address, local=local, quiet=quiet)
+        report = finish_run(session, stopped)
     made = session.revising.made[before:]
     number = session.revising.made[-1].number if session.revising.made else _present(run_directory)
     if as_json:
@@ -113,7 +113,7 @@ def retry(
         typer.echo(made[-1].text())
     else:
         typer.echo(f"nothing changed: revision {number} stands")
-    stopped = published(session, stopped, quiet)
+    stopped = describe_published(session, stopped, quiet)
     command = f"jurybox report {run_directory}" if stopped is None else f"{same_command()}  # goes on with the rest"
     say(f"next: {command}", quiet)
     if stopped is not None:

@@ -36,12 +36,12 @@ from .options import (
     SetOption,
     SourceArgument,
     check_place,
-    named,
+    named_run,
     same_command,
     sample_of,
     say,
 )
-from .show import as_it_stands, show
+from .show import current_report, print_report
 
 ASK_ABOVE_USD = 1.0
 ASK_ABOVE_CALLS = 10_000
@@ -79,17 +79,17 @@ def run(
     configure("debug" if verbose else None)
     check_place(local, address)
     adhoc = Adhoc(judge, model, base_url, api_key_env, reference, on, field, label, name, batch)
-    wanted = named(source, adhoc, overrides, out)
+    wanted = named_run(source, adhoc, overrides, out)
     config, directory = wanted.config, wanted.directory
     drawn = sample_of(config, limit, sample, seed)
     stopped: JuryboxError | None = None
     # A judge's own code may print; stdout carries the result.
     with (
-        stops_shown(directory, as_json),
+        show_stops(directory, as_json),
         redirect_stdout(sys.stderr),
         Session(config, wanted.base, directory, limit=limit, sample=drawn) as session,
     ):
-        plan = session.prepare()
+        plan = session.plan()
         if session.publishing.rebuilt is not None:
             say(session.publishing.rebuilt.text, quiet)
         told = len(session.revising.made)
@@ -102,12 +102,12 @@ def run(
                 raise InputError(problems[0])
             say(summary(plan), quiet)
             confirm(plan, yes)
-            stopped = judged(session, plan, address=address, local=local, quiet=quiet)
-        report = finished(session, stopped)
+            stopped = judge_run(session, plan, address=address, local=local, quiet=quiet)
+        report = finish_run(session, stopped)
     for revision in session.revising.made[told:]:
         say(revision.text(), quiet)
-    show(report, as_json)
-    stopped = published(session, stopped, quiet)
+    print_report(report, as_json)
+    stopped = describe_published(session, stopped, quiet)
     command = f"jurybox report {directory}" if stopped is None else f"{same_command()}  # goes on with the run"
     say(f"next: {command}", quiet)
     if stopped is not None:
@@ -139,7 +139,7 @@ def plan(
     from runner.session.dry_run import preview
 
     adhoc = Adhoc(judge, model, base_url, api_key_env, reference, on, field, label, name, batch)
-    wanted = named(source, adhoc, overrides, out)
+    wanted = named_run(source, adhoc, overrides, out)
     drawn = sample_of(wanted.config, limit, sample, seed)
     shown = preview(wanted.config, wanted.base, wanted.directory, limit, drawn)
     typer.echo(json.dumps(shown.document(), ensure_ascii=False, indent=2) if as_json else shown.text())
@@ -172,7 +172,7 @@ def try_(
     from judges import Scored
     from runner.log import configure
     from runner.session.session import load_judges
-    from runner.session.single_call import trouble, tryout
+    from runner.session.single_call import describe_failure, try_once
 
     configure(None)
     from_config = any(path.endswith(CONFIG_ENDINGS) for path in source)
@@ -185,21 +185,21 @@ def try_(
         on=on,
         field=field,
     )
-    wanted = named(source, adhoc, overrides, None)
+    wanted = named_run(source, adhoc, overrides, None)
     judges = load_judges(wanted.config, wanted.base)
     select = {"judge": judge or (), "model": model or ()} if from_config else {}
-    tried = asyncio.run(tryout(wanted.config, judges, wanted.base, item_id=item, **select))
+    tried = asyncio.run(try_once(wanted.config, judges, wanted.base, item_id=item, **select))
     if as_json:
         typer.echo(json.dumps({"tried": [each.document() for each in tried]}, ensure_ascii=False))
     else:
         typer.echo("\n\n".join(each.text() for each in tried))
-    if (error := trouble(tried)) is not None:
+    if (error := describe_failure(tried)) is not None:
         raise error
     if any(not isinstance(each.reading, Scored) for each in tried):
         raise typer.Exit(3)
 
 
-def judged(session: Any, plan: Any, *, address: str | None, local: bool, quiet: bool) -> JuryboxError | None:
+def judge_run(session: Any, plan: Any, *, address: str | None, local: bool, quiet: bool) -> JuryboxError | None:
     """Judge what the plan leaves to do, with progress on stderr; why it stopped before the end, if it did."""
     from runner.session.progress import Progress
     from runner.session.session import local_pool, ray_pool
@@ -220,18 +220,18 @@ def judged(session: Any, plan: Any, *, address: str | None, local: bool, quiet: 
 
 
 @contextmanager
-def stops_shown(directory: Path, as_json: bool) -> Iterator[None]:
+def show_stops(directory: Path, as_json: bool) -> Iterator[None]:
     """With `--json` a stop that leaves no room or time to finish the run shows what the ledger holds all the same."""
     try:
         yield
     except BaseException as error:
         stop = isinstance(error, (JuryboxError, KeyboardInterrupt, typer.Abort)) or is_full(error)
-        if as_json and stop and not isinstance(error, InputError) and (report := as_it_stands(directory)) is not None:
-            show(report, as_json)
+        if as_json and stop and not isinstance(error, InputError) and (report := current_report(directory)) is not None:
+            print_report(report, as_json)
         raise
 
 
-def finished(session: Any, stopped: JuryboxError | None) -> Any:
+def finish_run(session: Any, stopped: JuryboxError | None) -> Any:
     """The report, after everything judged is published."""
     try:
         return session.finish()
@@ -240,7 +240,7 @@ def finished(session: Any, stopped: JuryboxError | None) -> Any:
         raise stopped or error from None
 
 
-def published(session: Any, stopped: JuryboxError | None, quiet: bool) -> JuryboxError | None:
+def describe_published(session: Any, stopped: JuryboxError | None, quiet: bool) -> JuryboxError | None:
     """Say where the results are published; why the command stopped, be it that not all of them are."""
     if session.publishing.trouble is None:
         if session.publishing.published is not None:

@@ -50,7 +50,7 @@ def report(
     if as_json and markdown:
         raise InputError("--json and --markdown exclude each other")
     with open_run(run_directory) as opened:
-        show(opened.report(), as_json, markdown)
+        print_report(opened.report(), as_json, markdown)
 
 
 def export(
@@ -86,7 +86,7 @@ def export(
     say(f"{written.rows:,} rows written{left_out}")
 
 
-def as_it_stands(run_directory: Path) -> Any:
+def current_report(run_directory: Path) -> Any:
     """The report of a run that came to no end, or None where there is none yet or it cannot be read."""
     from runner.session.run_status import open_run
 
@@ -97,7 +97,7 @@ def as_it_stands(run_directory: Path) -> Any:
     return None
 
 
-def show(report: Any, as_json: bool, markdown: bool = False) -> None:
+def print_report(report: Any, as_json: bool, markdown: bool = False) -> None:
     """Print a report on stdout."""
     from rich.console import Console
 

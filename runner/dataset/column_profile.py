@@ -25,7 +25,7 @@ from runner.config import Items
 from runner.errors import InputError
 
 from .eval_logs import LIKELIHOODS
-from .files import Fault, Record
+from .files import Record, RowError
 from .sources import Source, item_sources, reference_sources
 
 LOOKED_AT = 20_000
@@ -107,7 +107,7 @@ class Column:
 
 
 @dataclass(slots=True)
-class Survey:
+class ColumnProfile:
     """What the first rows of the items hold."""
 
     files: list[str]
@@ -132,7 +132,7 @@ class Survey:
         return any(known == name or known.startswith(f"{name}.") for known in self.columns)
 
 
-def survey(items: Items, base: Path, most: int = LOOKED_AT) -> Survey:
+def profile_columns(items: Items, base: Path, most: int = LOOKED_AT) -> ColumnProfile:
     """Look at the first `most` rows of the items, and of what is joined to them; InputError where there are none."""
     sources = item_sources(items, base)
     columns: dict[str, Column] = {}
@@ -141,7 +141,7 @@ def survey(items: Items, base: Path, most: int = LOOKED_AT) -> Survey:
     reference: dict[str, Column] = {}
     _look(reference_sources(items, base), reference, most, left_out)
     joined = {name: column for name, column in reference.items() if name not in columns}
-    return Survey([source.name for source in sources], rows, complete, columns | joined, set(joined), left_out)
+    return ColumnProfile([source.name for source in sources], rows, complete, columns | joined, set(joined), left_out)
 
 
 def common_columns(items: list[Source], reference: list[Source]) -> list[str]:
@@ -162,7 +162,7 @@ def _look(
     for source in sources:
         with closing(source.rows()) as found:
             for line, row in islice(found, most - rows + 1):
-                if isinstance(row, Fault):
+                if isinstance(row, RowError):
                     first = first or f"{source.name}:{line}: {row.text}"
                     if row.text == LIKELIHOODS:  # a file is of one task: the next row would be the same
                         left_out.append(source.name)
@@ -268,7 +268,7 @@ class LabelGuess:
     """What values mean that are no words for true and false."""
 
 
-def roles(survey: Survey) -> dict[str, Guess]:
+def guess_columns(survey: ColumnProfile) -> dict[str, Guess]:
     """Role → its likely column; roles that no column seems to play are left out."""
     found: dict[str, Guess] = {}
 
@@ -294,7 +294,7 @@ def roles(survey: Survey) -> dict[str, Guess]:
     return found
 
 
-def labels(survey: Survey, taken: Iterable[str]) -> list[LabelGuess]:
+def labels(survey: ColumnProfile, taken: Iterable[str]) -> list[LabelGuess]:
     """Columns that may hold labels, likeliest first."""
     used = set(taken)
     guesses = []
@@ -318,7 +318,7 @@ def label_of(score: str, binary: bool, guesses: Iterable[LabelGuess], only: bool
     return named[0] if named else fitting[0] if fitting and only else None
 
 
-def needs(judge: Judge) -> list[str]:
+def required_fields(judge: Judge) -> list[str]:
     """The fields that a judge's templates use, besides the response that every item has."""
     nothing = Item("", "", "")
     return list(dict.fromkeys(field for template in judge.templates for field in judge.missing(nothing, template)))
@@ -327,10 +327,14 @@ def needs(judge: Judge) -> list[str]:
 def fields_of_all_templates(judge: Judge) -> list[str]:
     """The fields that every item needs, whichever template the judge gives it."""
     nothing = Item("", "", "")
-    return [field for field in needs(judge) if all(field in judge.missing(nothing, name) for name in judge.templates)]
+    return [
+        field
+        for field in required_fields(judge)
+        if all(field in judge.missing(nothing, name) for name in judge.templates)
+    ]
 
 
-def _answer(survey: Survey, found: dict[str, Guess]) -> None:
+def _answer(survey: ColumnProfile, found: dict[str, Guess]) -> None:
     """A column named `answer` is whichever of reference and response the others leave open."""
     column = next((column for column in survey.columns.values() if _plain(column.name) == "answer"), None)
     if column is None or column.kind in ("bool", "object", "empty"):
@@ -342,7 +346,7 @@ def _answer(survey: Survey, found: dict[str, Guess]) -> None:
         found["reference"] = Guess(column.name, "named answer; the response is another column")
 
 
-def _teller(survey: Survey, found: dict[str, Guess]) -> None:
+def _teller(survey: ColumnProfile, found: dict[str, Guess]) -> None:
     """Where the same answer to the same question stands in several rows: the column that tells these rows apart."""
     used = {guess.column for guess in found.values()}
     asked = [survey.columns[found[role].column] for role in ("question", "response") if role in found]
@@ -361,7 +365,7 @@ def _teller(survey: Survey, found: dict[str, Guess]) -> None:
             return
 
 
-def _identities(survey: Survey, found: dict[str, Guess]) -> None:
+def _identities(survey: ColumnProfile, found: dict[str, Guess]) -> None:
     """Settle what the ids are ids of: an answer's differs from row to row (of a system), a question's need not."""
     system = survey.columns[found["system"].column] if "system" in found else None
     if "id" in found:
@@ -408,7 +412,7 @@ def _rank(name: str) -> int:
     return next((place for place, word in enumerate(_LABEL_WORDS) if word in words), len(_LABEL_WORDS))
 
 
-def _few(column: Column, survey: Survey) -> bool:
+def _few(column: Column, survey: ColumnProfile) -> bool:
     return column.distinct <= MANY and (column.distinct == 1 or column.distinct * 2 <= max(survey.rows, 4))
 
 

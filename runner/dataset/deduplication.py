@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from judges import Item
 
-from .item_builder import Match, Reference
+from .item_builder import Reference, ReferenceRow
 
 _PARTS = 256
 _FLUSH_BYTES = 16 * 1024
@@ -56,7 +56,7 @@ class _Spill:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class SourceLocation:
     """Where a row came from: number of the source, and line."""
 
     source: int
@@ -64,17 +64,17 @@ class Place:
 
 
 @dataclass(slots=True)
-class Findings:
+class DuplicateCounts:
     """What the rows say together."""
 
     dropped: bytearray = field(default_factory=bytearray)
     """A flag per staged row: it says again what an earlier row says, or is in conflict. Empty where none does."""
     repeated: int = 0
-    conflicts: dict[int, tuple[Place, Place]] = field(default_factory=dict)
+    conflicts: dict[int, tuple[SourceLocation, SourceLocation]] = field(default_factory=dict)
     """Staged row whose (system, id) also stands elsewhere with different content → its place, and the other place."""
 
 
-class Identities:
+class DuplicateDetector:
     """What is remembered of every row until all are read."""
 
     def __init__(self, directory: Path, reference: Reference | None, systems: Iterable[str]) -> None:
@@ -87,16 +87,16 @@ class Identities:
         for system in systems:
             self._number(system)
 
-    def add(self, mapped: Item, content: bytes, match: Match | None, place: Place, row: int) -> None:
+    def add(self, mapped: Item, content: bytes, match: ReferenceRow | None, place: SourceLocation, row: int) -> None:
         """A staged row, and the reference row that it answers, if items are joined."""
         system, name = mapped.system.encode(), mapped.id.encode()
         key = _digest(b"%d:%b%b" % (len(system), system, name))
         asked = _digest(mapped.question_id.encode()) if match is None else match.place.to_bytes(16, "little")
         self._rows.add(key, content, asked, self._number(mapped.system), place.source, place.line, row)
 
-    def findings(self, rows: int) -> Findings:
+    def findings(self, rows: int) -> DuplicateCounts:
         """Look through all `rows` staged rows: which stand twice, which contradict each other."""
-        found = Findings()
+        found = DuplicateCounts()
         for part in self._rows.parts():
             groups: dict[bytes, list[_Row]] = {}
             for record in part:
@@ -163,7 +163,7 @@ class _Row(NamedTuple):
     row: int
 
 
-def _compare(entries: list[_Row], found: Findings) -> None:
+def _compare(entries: list[_Row], found: DuplicateCounts) -> None:
     """One (system, id) that several rows have: equal content counts once, differing content cannot be chosen from."""
     first = entries[0]
     other = next((entry for entry in entries if entry.content != first.content), None)
@@ -173,7 +173,10 @@ def _compare(entries: list[_Row], found: Findings) -> None:
             found.repeated += 1
         else:
             against = other if entry.content == first.content else first
-            found.conflicts[entry.row] = (Place(entry.source, entry.line), Place(against.source, against.line))
+            found.conflicts[entry.row] = (
+                SourceLocation(entry.source, entry.line),
+                SourceLocation(against.source, against.line),
+            )
 
 
 def _digest(data: bytes) -> bytes:

@@ -25,7 +25,7 @@ import pyarrow
 
 from runner.errors import ConfigError
 
-from .files import DAMAGE, MAX_RECORD_BYTES, REST_LOST, Fault, Record, Row, Stored
+from .files import DAMAGE, MAX_RECORD_BYTES, REST_LOST, InputFile, Record, Row, RowError
 from .json_reader import json_lines, json_member, json_record
 
 ZIPPED = b"PK\x03\x04"
@@ -63,13 +63,13 @@ def inspect_rows(file: io.BufferedReader[Any], named: frozenset[str]) -> Iterato
     header: Record = {}
     log = None
     for place, sample in _zipped(file, header) if zipped else json_member(file, "samples", header):
-        if isinstance(sample, Fault):
+        if isinstance(sample, RowError):
             yield place, sample
             continue
         if log is None:
             spec = header.get("eval")
             if not isinstance(spec, dict) or not isinstance(spec.get("model"), str):
-                yield place, Fault(f"no log of inspect_ai: it does not say which model was evaluated; {REST_LOST}")
+                yield place, RowError(f"no log of inspect_ai: it does not say which model was evaluated; {REST_LOST}")
                 return
             log = _Log(spec, named)
         yield place, log.row(sample)
@@ -85,11 +85,11 @@ class _Log:
         self._epochs = config.get("epochs") or 1
         self._left_out = [name for name in (*_INSPECT_LEFT_OUT, "attachments") if name not in named]
 
-    def row(self, sample: Record) -> Record | Fault:
+    def row(self, sample: Record) -> Record | RowError:
         """A sample's columns: its own, the canonical ones, and task and model."""
         number, epoch = sample.get("id"), sample.get("epoch", 1)
         if not isinstance(number, int | str):
-            return Fault("no sample of inspect_ai: it has no id", sample)
+            return RowError("no sample of inspect_ai: it has no id", sample)
         attached = sample.get("attachments") or {}
         row = {name: value for name, value in sample.items() if name not in self._left_out}
         row["sample_id"] = number
@@ -164,11 +164,11 @@ def _zipped(file: io.BufferedReader[Any], header: Record) -> Iterator[Row]:
             members = {info.filename: info for info in archive.infolist()}  # of a name given twice the last stands
             head = next((members[name] for name in _HEADERS if name in members), None)
             if head is None:
-                yield 1, Fault(f"no log of inspect_ai: the zip holds no header.json; {REST_LOST}")
+                yield 1, RowError(f"no log of inspect_ai: the zip holds no header.json; {REST_LOST}")
                 return
             told = _member(file, archive, head)
-            if isinstance(told, Fault):
-                yield 1, Fault(f"{head.filename}: {told.text}; {REST_LOST}")
+            if isinstance(told, RowError):
+                yield 1, RowError(f"{head.filename}: {told.text}; {REST_LOST}")
                 return
             header.update(told)
             for name, info in members.items():
@@ -176,17 +176,17 @@ def _zipped(file: io.BufferedReader[Any], header: Record) -> Iterator[Row]:
                     number += 1
                     yield number, _member(file, archive, info)
     except _BAD_ZIP as error:
-        yield number + 1, Fault(f"damaged log: {' '.join(str(error).split())}; {REST_LOST}")
+        yield number + 1, RowError(f"damaged log: {' '.join(str(error).split())}; {REST_LOST}")
 
 
-def _member(file: io.BufferedReader[Any], archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Record | Fault:
+def _member(file: io.BufferedReader[Any], archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Record | RowError:
     if info.file_size > MAX_RECORD_BYTES:
-        return Fault(f"{info.filename} is longer than {MAX_RECORD_BYTES:,} bytes")
+        return RowError(f"{info.filename} is longer than {MAX_RECORD_BYTES:,} bytes")
     try:
         data = _unpacked(file, info) if info.compress_type == _ZSTANDARD else archive.read(info)
         text = data.decode()
     except _BAD_ZIP as error:
-        return Fault(f"{info.filename} is damaged: {' '.join(str(error).split())}")
+        return RowError(f"{info.filename} is damaged: {' '.join(str(error).split())}")
     return json_record(text, nan_is_null=True)
 
 
@@ -240,22 +240,22 @@ def opens_as_lm_eval(head: bytes) -> bool:
     return re.match(rb'\{\s*"doc_id"\s*:', first) is not None and b'"resps"' in first
 
 
-def lm_eval_rows(file: io.BufferedReader[Any], stored: Stored, named: frozenset[str]) -> Iterator[Row]:
+def lm_eval_rows(file: io.BufferedReader[Any], stored: InputFile, named: frozenset[str]) -> Iterator[Row]:
     """A row for each answer, with its line. `named`: columns that the config names."""
     told = _NAME.fullmatch(re.split(r"[/\\]", stored.name)[-1])
     task = told["task"] if told else ""
     model = _model(stored, told["date"]) if told and told["date"] else None
     left_out = [name for name in _LM_EVAL_LEFT_OUT if name not in named]
     for line, sample in json_lines(file, nan_is_null=True):
-        if isinstance(sample, Fault):
+        if isinstance(sample, RowError):
             yield line, sample
             continue
         answers = _answers(sample.get("filtered_resps"))
         if "doc_id" not in sample or "resps" not in sample:
-            yield line, Fault("no sample of lm-evaluation-harness: it has no doc_id and resps", sample)
+            yield line, RowError("no sample of lm-evaluation-harness: it has no doc_id and resps", sample)
             continue
         if answers is None:
-            yield line, Fault(LIKELIHOODS, sample)
+            yield line, RowError(LIKELIHOODS, sample)
             continue
         row = {name: value for name, value in sample.items() if name not in left_out}
         row["task"] = task
@@ -304,7 +304,7 @@ def _lm_eval_reference(target: Any) -> Any:
     return "\n".join(map(str, target)) if isinstance(target, list) else target
 
 
-def _model(stored: Stored, date: str) -> str | None:
+def _model(stored: InputFile, date: str) -> str | None:
     """The model that the results of the same evaluation name; None where they are not beside the samples."""
     beside = stored.beside(f"results_{date}.json")
     if beside is None:

@@ -37,7 +37,7 @@ class BadRowError(Exception):
     """The row makes no item; the message says why."""
 
 
-class Mapped(NamedTuple):
+class MappedRow(NamedTuple):
     """An item, and its parts as they are stored."""
 
     item: Item
@@ -47,7 +47,7 @@ class Mapped(NamedTuple):
     """Digest of all that belongs to the item besides its identity."""
 
 
-def lookup(column: str) -> Lookup:
+def find_value(column: str) -> Lookup:
     """How a column is found in a row: by its literal name, else as a dotted path into nested columns.
 
     In a list a part of the path is a place, counted from 0: `annotators.0`.
@@ -73,7 +73,7 @@ def lookup(column: str) -> Lookup:
     return plain if len(parts) == 1 else nested
 
 
-def identifier(value: Any, name: str) -> str:
+def as_identifier(value: Any, name: str) -> str:
     """An identifier as text: strings as they are, integers in decimal."""
     if isinstance(value, str) and value:
         return value
@@ -86,14 +86,15 @@ class FieldMap:
     """The `fields` and `labels` of the config, applied to rows."""
 
     def __init__(self, items: Items) -> None:
-        self._identity = {name: lookup(items.fields.get(name, name)) for name in _IDENTITY}
+        self._identity = {name: find_value(items.fields.get(name, name)) for name in _IDENTITY}
         self._named = frozenset(items.fields)
         self._columns = {name: items.fields.get(name, name) for name in _IDENTITY}
         content = {name: column for name, column in items.fields.items() if name not in _IDENTITY}
-        self._content = [(name, column, lookup(column)) for name, column in content.items()]
+        self._content = [(name, column, find_value(column)) for name, column in content.items()]
         self._digested = tuple(dict.fromkeys((*CANONICAL_FIELDS, *(name for name, _, _ in self._content))))
         self._labels = [
-            (name, label.field, lookup(label.field), label_reader(name, label)) for name, label in items.labels.items()
+            (name, label.field, find_value(label.field), label_reader(name, label))
+            for name, label in items.labels.items()
         ]
         # nq301 of OpenQA-eval: a column `id` that holds the question's id cannot be the answer's id as well.
         self._digest_only = "id" not in items.fields and items.fields.get("question_id") == "id"
@@ -101,11 +102,11 @@ class FieldMap:
             **{f"items.fields.{name}": column for name, column in items.fields.items()},
             **{f"items.labels.{name}.field": label.field for name, label in items.labels.items()},
         }
-        self._lookups = {column: lookup(column) for column in self._unseen.values()}
+        self._lookups = {column: find_value(column) for column in self._unseen.values()}
         self._seen_columns: dict[str, None] = {}
         self._given: dict[str, bool] = {}
 
-    def item(self, own: Record, joined: Record | None, system: str | None) -> Mapped:
+    def item(self, own: Record, joined: Record | None, system: str | None) -> MappedRow:
         """The item of a row. `joined` fills in columns that the row itself lacks; `system` is what the file says."""
         row = {**joined, **own} if joined else own
         if self._unseen:
@@ -122,7 +123,7 @@ class FieldMap:
         if group is _ABSENT or group is None or group == "":
             group = None
         else:
-            group = identifier(group, f"group (column {self._columns['group']!r})")
+            group = as_identifier(group, f"group (column {self._columns['group']!r})")
         item = Item(
             id=item_id,
             question_id=item_id if question_id is None else question_id,
@@ -131,13 +132,13 @@ class FieldMap:
             fields=fields,
             labels=labels,
         )
-        field_bytes, label_bytes = stored(fields), stored(labels) if labels else b"{}"
+        field_bytes, label_bytes = as_stored_value(fields), as_stored_value(labels) if labels else b"{}"
         content = hashlib.blake2b(field_bytes, digest_size=16)
         question = item.question_id.encode()
         # Lengths keep the parts apart, and a null group differs from an empty text.
         rest = b"%d:%b%d:%b" % (len(label_bytes), label_bytes, len(question), question)
         content.update(rest if group is None else b"%b:%b" % (rest, group.encode()))
-        return Mapped(item, field_bytes, label_bytes, content.digest())
+        return MappedRow(item, field_bytes, label_bytes, content.digest())
 
     @property
     def digests(self) -> bool:
@@ -200,7 +201,7 @@ class FieldMap:
         if type(value) is str and value:
             return value
         column = self._columns[name]
-        return identifier(value, name if column == name else f"{name} (column {column!r})")
+        return as_identifier(value, name if column == name else f"{name} (column {column!r})")
 
     def _check_given(self, name: str, given: bool) -> None:
         """Ids, question ids and systems are given by all rows or by none: the first row, or the config, says which."""
@@ -213,7 +214,7 @@ class FieldMap:
 
     def _digest(self, fields: Mapping[str, Any], question_id: str | None) -> str:
         content = [[name, fields[name]] for name in self._digested if name in fields]
-        return hashlib.blake2b(stored([content, question_id]), digest_size=16).hexdigest()
+        return hashlib.blake2b(as_stored_value([content, question_id]), digest_size=16).hexdigest()
 
     def _note_columns(self, row: Record) -> None:
         self._seen_columns.update(dict.fromkeys(list(row)[:50]))
@@ -222,7 +223,7 @@ class FieldMap:
                 del self._unseen[key]
 
 
-def stored(value: Any) -> bytes:
+def as_stored_value(value: Any) -> bytes:
     """A value as it is stored: JSON."""
     try:
         return orjson.dumps(value)

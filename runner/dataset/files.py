@@ -36,22 +36,22 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class RowError:
     """What is wrong with a row; `record` is the row itself where it could be read all the same, to name its id."""
 
     text: str
     record: Record | None = None
 
 
-Row = tuple[int, Record | Fault]
+Row = tuple[int, Record | RowError]
 """Line of the file (JSON, CSV: counted from 1, where the row starts) or number of the row (Parquet), and the row."""
 
 
-class UnfitError(ValueError):
+class UnsupportedValueError(ValueError):
     """A value that has no place in an item, though the format would allow it."""
 
 
-def scalar(value: Any) -> str:
+def as_scalar(value: Any) -> str:
     """A single value that JSON lacks, as text: ISO dates and times, exact decimals by their digits; else UnfitError."""
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
@@ -61,18 +61,18 @@ def scalar(value: Any) -> str:
         try:
             return value.decode()
         except UnicodeDecodeError as error:
-            raise UnfitError(f"a binary value is not UTF-8 at its byte {error.start}") from None
-    raise UnfitError(f"a value of type {type(value).__name__} has no place in an item")
+            raise UnsupportedValueError(f"a binary value is not UTF-8 at its byte {error.start}") from None
+    raise UnsupportedValueError(f"a value of type {type(value).__name__} has no place in an item")
 
 
-def not_utf8(byte: int) -> Fault:
+def describe_encoding_error(byte: int) -> RowError:
     """Bytes that are no text; `byte` counts from the file's start, unzipped."""
-    return Fault(f"not UTF-8 at byte {byte} of the file (counted from 0)")
+    return RowError(f"not UTF-8 at byte {byte} of the file (counted from 0)")
 
 
-def damaged(error: BaseException) -> Fault:
+def describe_damage(error: BaseException) -> RowError:
     """The file breaks off, or cannot be unzipped any further."""
-    return Fault(f"damaged file: {error}; {REST_LOST}")
+    return RowError(f"damaged file: {error}; {REST_LOST}")
 
 
 pass  # MOVED-EMPTY
@@ -81,11 +81,11 @@ MAGIC = re.compile(r"[*?\[]")
 """What makes a pattern of a path."""
 
 
-class Stored(Protocol):
+class InputFile(Protocol):
     """A file that items are read from."""
 
     @property
-    def written(self) -> str:
+    def location(self) -> str:
         """Its path relative to the config's folder, or as the config gives it."""
 
     @property
@@ -98,7 +98,7 @@ class Stored(Protocol):
     def stamp(self) -> dict[str, Any]:
         """What is another as soon as the content is: without reading the content."""
 
-    def beside(self, name: str) -> Stored | None:
+    def beside(self, name: str) -> InputFile | None:
         """The file of that name in the same folder, if there is one."""
 
 
@@ -106,7 +106,7 @@ class Stored(Protocol):
 class LocalFile:
     """A file on this machine's disk."""
 
-    written: str
+    location: str
     path: Path
 
     @property

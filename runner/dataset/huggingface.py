@@ -44,7 +44,7 @@ class DatasetSource:
     system: str | None = None
 
     @property
-    def written(self) -> str:
+    def location(self) -> str:
         """The dataset as the config names it."""
         return self.hub.path
 

@@ -22,7 +22,7 @@ import orjson
 
 from runner.errors import InputError, ItemError, RunLocked
 
-from .files import UnfitError, scalar
+from .files import UnsupportedValueError, as_scalar
 
 FILE = "given.jsonl"
 _IN_MEMORY = 64 * 2**20
@@ -31,7 +31,7 @@ _SLICE = 1_000
 _MISSING = ("NAType", "NaTType")
 
 
-class Given:
+class InMemoryItems:
     """Items read once, checked and ready to be written, until `close`; ItemError names the first that is no item."""
 
     def __init__(self, items: object) -> None:
@@ -48,7 +48,7 @@ class Given:
     def _read(self, items: object) -> None:
         written = hashlib.blake2b(digest_size=16)
         count = total = 0
-        for row in rows_of(items):
+        for row in read_rows(items):
             line, known_by = _line(row, f"items[{count}]")
             self._rows.write(line)
             written.update(line)
@@ -81,14 +81,14 @@ class Given:
         self._rows.close()
 
 
-def retold(error: InputError, directory: Path) -> InputError:
+def restate_errors(error: InputError, directory: Path) -> InputError:
     """The error with `items[3]` where it names the fourth line of the given rows' file."""
     path = re.escape(str(directory / FILE))
     told = re.sub(rf"{path}:(\d+)", lambda found: f"items[{int(found[1]) - 1}]", error.message)
     return type(error)(re.sub(path, "items", told))
 
 
-def rows_of(items: Any) -> Iterator[object]:
+def read_rows(items: Any) -> Iterator[object]:
     """The rows of whatever holds rows, told by what it can do: no library is imported for it."""
     if hasattr(items, "collect_schema") and hasattr(items, "collect"):  # a lazy frame of Polars
         items = items.collect()
@@ -120,7 +120,7 @@ def _line(row: object, place: str) -> tuple[bytes, bytes]:
             raise ItemError(f"{place}: the name of a column must be a text, not {column!r}")
         try:
             plain[column] = _plain(value)
-        except UnfitError as error:
+        except UnsupportedValueError as error:
             raise ItemError(f"{place}: column {column!a}: {error}") from None
         except RecursionError:
             raise ItemError(f"{place}: column {column!a}: is nested too deeply") from None
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
         return None
     if isinstance(value, float):
         if math.isinf(value):
-            raise UnfitError(f"{float(value)} is not a value of JSON")
+            raise UnsupportedValueError(f"{float(value)} is not a value of JSON")
         return None if math.isnan(value) else float(value)
     if isinstance(value, str):
         return str.__str__(value)
@@ -153,14 +153,14 @@ def _plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, Mapping):
         if strangers := [key for key in value if not isinstance(key, str)]:
-            raise UnfitError(f"a key must be a text, not {strangers[0]!r}")
+            raise UnsupportedValueError(f"a key must be a text, not {strangers[0]!r}")
         return {str.__str__(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     for name in ("tolist", "to_list"):  # an array, a series, a number of NumPy
         if callable(convert := getattr(value, name, None)) and type(plain := convert()) is not kind:
             return _plain(plain)
-    return scalar(value)
+    return as_scalar(value)
 
 
 def _digest(path: Path) -> str:

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from judges import Item, Judge
-from judges.injection import Injections
+from judges.injection import InjectionDetector
 from runner.config import Items, Join
 from runner.errors import ItemError
 
-from .field_mapping import BadRowError, FieldMap, Mapped, identifier, lookup
-from .files import Fault, Record
+from .field_mapping import BadRowError, FieldMap, MappedRow, as_identifier, find_value
+from .files import Record, RowError
 from .sources import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class ReferenceRow:
     """A row of the reference. `place` numbers the distinct keys in the order of the file."""
 
     place: int
@@ -36,13 +36,13 @@ class Reference:
 
     def __init__(self, join: Join, sources: Sequence[Source]) -> None:
         self._on = join.on
-        self._find = lookup(join.on)
-        self._rows: dict[str, Match] = {}
+        self._find = find_value(join.on)
+        self._rows: dict[str, ReferenceRow] = {}
         for source in sources:
             for line, row in source.rows():
                 where = f"{source.name}:{line}"
                 # The reference is no item: one bad row of it would spoil many, so on_bad does not apply.
-                if isinstance(row, Fault):
+                if isinstance(row, RowError):
                     raise ItemError(f"{where}: {row.text} (in the reference of items.join)")
                 try:
                     self._add(row, where)
@@ -54,7 +54,7 @@ class Reference:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def match(self, row: Record) -> Match:
+    def match(self, row: Record) -> ReferenceRow:
         """The reference row of an item's row; BadRowError where there is none."""
         key = self._key(row)
         match = self._rows.get(key)
@@ -75,7 +75,7 @@ class Reference:
 
     def _add(self, row: Record, where: str) -> None:
         key = self._key(row)
-        known = self._rows.setdefault(key, Match(len(self._rows), row, where))
+        known = self._rows.setdefault(key, ReferenceRow(len(self._rows), row, where))
         if known.columns is not row and _text(known.columns) != _text(row):
             raise BadRowError(f"{self._on} {key!r} stands at {known.where} with different content")
 
@@ -84,7 +84,7 @@ class Reference:
         if not isinstance(value, str | int):
             name = "null" if value is None else "missing" if not isinstance(value, float | list | dict) else "no text"
             raise BadRowError(f"the column {self._on!r} that items.join.on names is {name}")
-        return identifier(value, f"{self._on} (items.join.on)")
+        return as_identifier(value, f"{self._on} (items.join.on)")
 
 
 def _text(row: Record) -> str:
@@ -94,38 +94,38 @@ def _text(row: Record) -> str:
 pass  # MOVED-EMPTY
 
 
-class Taken(NamedTuple):
+class BuiltItem(NamedTuple):
     """A row that makes an item."""
 
-    mapped: Mapped
-    match: Match | None
+    mapped: MappedRow
+    match: ReferenceRow | None
     """The reference row that it answers, if items are joined."""
     templates: list[str | None]
     """By judge, in their order; None where the judge leaves the item out."""
 
 
-class Intake:
+class ItemBuilder:
     """Rows of a config's items, joined, mapped and routed."""
 
     def __init__(self, items: Items, judges: Sequence[Judge], reference: Reference | None) -> None:
         self._items = items
         self._judges = judges
         self._reference = reference
-        self._injections = [Injections(judge) for judge in judges]
+        self._injections = [InjectionDetector(judge) for judge in judges]
         self.fields = FieldMap(items)
 
-    def take(self, row: Record | Fault, system: str | None) -> Taken:
+    def build(self, row: Record | RowError, system: str | None) -> BuiltItem:
         """The item of a row; BadRowError where it makes none. `system` is what the file says."""
-        if isinstance(row, Fault):
+        if isinstance(row, RowError):
             raise BadRowError(row.text)
         match = None if self._reference is None else self._reference.match(row)
         mapped = self.fields.item(row, None if match is None else match.columns, system)
-        return Taken(mapped, match, [self._template(judge, mapped.item) for judge in self._judges])
+        return BuiltItem(mapped, match, [self._template(judge, mapped.item) for judge in self._judges])
 
     def signs(self, item: Item, templates: Sequence[str | None]) -> list[str | None]:
         """By judge, the signs that the item's text may be meant to steer it, with commas; None where it leaves it."""
         return [
-            None if template is None else ",".join(injections.found(item, template))
+            None if template is None else ",".join(injections.detect(item, template))
             for injections, template in zip(self._injections, templates, strict=True)
         ]
 

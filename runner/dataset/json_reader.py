@@ -13,7 +13,19 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .files import BOM, CHUNK, DAMAGE, MAX_ROW_BYTES, REST_LOST, Fault, Record, Row, UnfitError, damaged, not_utf8
+from .files import (
+    BOM,
+    CHUNK,
+    DAMAGE,
+    MAX_ROW_BYTES,
+    REST_LOST,
+    Record,
+    Row,
+    RowError,
+    UnsupportedValueError,
+    describe_damage,
+    describe_encoding_error,
+)
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _EXPONENT = len("e+")
@@ -33,10 +45,10 @@ def json_lines(file: io.BufferedReader[Any], nan_is_null: bool = False) -> Itera
             while long and not raw.endswith(b"\n") and (raw := file.readline(CHUNK)):
                 offset += len(raw)
         except DAMAGE as error:
-            yield line + 1, damaged(error)
+            yield line + 1, describe_damage(error)
             return
         if long:
-            yield line, Fault(f"the line is longer than {MAX_ROW_BYTES:,} bytes")
+            yield line, RowError(f"the line is longer than {MAX_ROW_BYTES:,} bytes")
             continue
         if not raw:
             return
@@ -47,7 +59,7 @@ def json_lines(file: io.BufferedReader[Any], nan_is_null: bool = False) -> Itera
         try:
             text = raw.decode()
         except UnicodeDecodeError as error:
-            yield line, not_utf8(start + error.start)
+            yield line, describe_encoding_error(start + error.start)
             continue
         yield line, json_record(text, nan_is_null)
 
@@ -55,7 +67,7 @@ def json_lines(file: io.BufferedReader[Any], nan_is_null: bool = False) -> Itera
 def json_array(file: io.BufferedReader[Any]) -> Iterator[Row]:
     """The objects of one JSON array, an element at a time, by the same decoder as lines: ijson knows neither line
     numbers nor keys given twice."""
-    array = _Array(file, _STRICT)
+    array = _ArrayStream(file, _STRICT)
     yield from _told(array, array.rows())
 
 
@@ -64,20 +76,20 @@ def json_member(file: io.BufferedReader[Any], name: str, before: Record) -> Iter
 
     NaN is read as null, and nothing after the array is looked at.
     """
-    array = _Array(file, _NAN_IS_NULL)
+    array = _ArrayStream(file, _NAN_IS_NULL)
     yield from _told(array, array.member(name, before))
 
 
-def _told(array: _Array, rows: Iterator[Row]) -> Iterator[Row]:
+def _told(array: _ArrayStream, rows: Iterator[Row]) -> Iterator[Row]:
     try:
         yield from rows
     except DAMAGE as error:
-        yield array.line, damaged(error)
+        yield array.line, describe_damage(error)
     except json.JSONDecodeError as error:
-        yield array.line, Fault(f"not JSON: {error.msg}; {REST_LOST}")
+        yield array.line, RowError(f"not JSON: {error.msg}; {REST_LOST}")
 
 
-class _Array:
+class _ArrayStream:
     """A window of text over the file, moved on element by element."""
 
     def __init__(self, file: io.BufferedReader[Any], decoder: json.JSONDecoder) -> None:
@@ -144,7 +156,7 @@ class _Array:
                 self._text[self._at : end].encode()
             except UnicodeEncodeError as error:
                 before = self._text[self._at : self._at + error.start].encode("utf-8", "surrogateescape")
-                row = not_utf8(self._offset + len(before))
+                row = describe_encoding_error(self._offset + len(before))
             yield self.line, row
             self._move(end - self._at)
             mark = self._next()
@@ -154,11 +166,11 @@ class _Array:
             if mark == "]":
                 return
 
-    def _element(self) -> tuple[int, Record | Fault]:
+    def _element(self) -> tuple[int, Record | RowError]:
         """Where the element at hand ends, and what it is."""
         end, value, unfit = self._value()
         if unfit is not None:
-            return end, Fault(unfit, value if isinstance(value, dict) else None)
+            return end, RowError(unfit, value if isinstance(value, dict) else None)
         return end, _checked(value, self._text[self._at : end])
 
     def _value(self) -> tuple[int, Any, str | None]:
@@ -170,7 +182,7 @@ class _Array:
             try:
                 try:
                     value, end = self._decode(self._text, self._at)
-                except UnfitError as error:
+                except UnsupportedValueError as error:
                     value, end = _LENIENT.raw_decode(self._text, self._at)
                     return end, value, str(error)
                 if not isinstance(value, int | float) or self._ended or len(self._text) - end > _EXPONENT:
@@ -227,30 +239,30 @@ class _Array:
             self._move(1)
 
 
-def json_record(text: str, nan_is_null: bool = False) -> Record | Fault:
+def json_record(text: str, nan_is_null: bool = False) -> Record | RowError:
     """The object that the text is."""
     try:
         value = (_NAN_IS_NULL if nan_is_null else _STRICT).decode(text)
     except json.JSONDecodeError as error:
-        return Fault(f"not JSON: {error.msg} (column {error.colno})")
-    except UnfitError as error:
-        return Fault(str(error), _lenient(text))
+        return RowError(f"not JSON: {error.msg} (column {error.colno})")
+    except UnsupportedValueError as error:
+        return RowError(str(error), _lenient(text))
     except RecursionError:
-        return Fault("not usable JSON: nested too deeply")
+        return RowError("not usable JSON: nested too deeply")
     except ValueError as error:
-        return Fault(f"not usable JSON: {error}")
+        return RowError(f"not usable JSON: {error}")
     return _checked(value, text)
 
 
-def _checked(value: Any, text: str) -> Record | Fault:
+def _checked(value: Any, text: str) -> Record | RowError:
     if not isinstance(value, dict):
-        return Fault(f"not a JSON object but {_kind(value)}")
+        return RowError(f"not a JSON object but {_kind(value)}")
     if _ESCAPED_SURROGATE.search(text):
         for name, entry in value.items():
             try:
                 json.dumps([name, entry], ensure_ascii=False).encode()
             except UnicodeEncodeError:
-                return Fault(f"column {name!a} holds half of a surrogate pair (as \\ud83d alone)", value)
+                return RowError(f"column {name!a} holds half of a surrogate pair (as \\ud83d alone)", value)
     return value
 
 
@@ -260,19 +272,19 @@ def _object(pairs: list[tuple[str, Any]]) -> Record:
         for name, value in pairs:
             # By their JSON, since True == 1 == 1.0 in Python.
             if json.dumps(value) != json.dumps(record[name]):
-                raise UnfitError(f"the key {name!a} is given twice with different values")
+                raise UnsupportedValueError(f"the key {name!a} is given twice with different values")
     return record
 
 
 def _float(text: str) -> float:
     value = float(text)
     if math.isinf(value):
-        raise UnfitError(f"the number {text[:40]} is too large")
+        raise UnsupportedValueError(f"the number {text[:40]} is too large")
     return value
 
 
 def _constant(text: str) -> Any:
-    raise UnfitError(f"{text} is not a value of JSON")
+    raise UnsupportedValueError(f"{text} is not a value of JSON")
 
 
 _STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)

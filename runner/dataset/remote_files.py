@@ -39,12 +39,12 @@ class RemoteFile:
 
     key: str
     """The config's key that names it."""
-    written: str
+    location: str
 
     @property
     def name(self) -> str:
         """What errors call it."""
-        return self.written
+        return self.location
 
     def open(self) -> io.BufferedReader[Any]:
         """Its bytes, read a block at a time."""
@@ -59,13 +59,13 @@ class RemoteFile:
 
     def beside(self, name: str) -> RemoteFile | None:
         """The object of that name under the same prefix, if there is one."""
-        url = f"{self.written.rpartition('/')[0]}/{name}"
+        url = f"{self.location.rpartition('/')[0]}/{name}"
         return RemoteFile(self.key, url) if _is_object(self.key, url) else None
 
     def _bytes(self) -> _Bytes:
-        scheme, path = _split(self.key, self.written)
-        file = _asked(self.key, self.written, lambda: _service(scheme, _bucket(path)).open_input_file(path))
-        return _Bytes(file, self.key, self.written)
+        scheme, path = _split(self.key, self.location)
+        file = _translate_errors(self.key, self.location, lambda: _service(scheme, _bucket(path)).open_input_file(path))
+        return _Bytes(file, self.key, self.location)
 
 
 class _Bytes(io.RawIOBase):
@@ -83,7 +83,7 @@ class _Bytes(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count: int = _asked(self._key, self._url, lambda: self._file.readinto(buffer), ItemError)
+        count: int = _translate_errors(self._key, self._url, lambda: self._file.readinto(buffer), ItemError)
         return count
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -128,8 +128,8 @@ def remote_files(key: str, pattern: str) -> list[RemoteFile]:
     from pyarrow.fs import FileSelector, FileType
 
     scheme, path = _split(key, pattern)
-    service = _asked(key, pattern, lambda: _service(scheme, _bucket(path)))
-    info = _asked(key, pattern, lambda: service.get_file_info(path.rstrip("/")))
+    service = _translate_errors(key, pattern, lambda: _service(scheme, _bucket(path)))
+    info = _translate_errors(key, pattern, lambda: service.get_file_info(path.rstrip("/")))
     if info.type == FileType.File and not path.endswith("/"):
         return [RemoteFile(key, pattern)]
     if info.type == FileType.Directory:
@@ -142,7 +142,7 @@ def remote_files(key: str, pattern: str) -> list[RemoteFile]:
         raise ConfigError(f"{key}: {pattern}: a bucket's name cannot be a pattern")
     deep = len(parts) > fixed + 1
     selector = FileSelector("/".join(parts[:fixed]), recursive=deep)
-    listed = _asked(key, pattern, lambda: _below(service, selector))
+    listed = _translate_errors(key, pattern, lambda: _below(service, selector))
     hidden = parts[-1].startswith(".")
     found = sorted(
         entry.path
@@ -167,7 +167,9 @@ def _is_object(key: str, url: str) -> bool:
     from pyarrow.fs import FileType
 
     scheme, path = _split(key, url)
-    found: bool = _asked(key, url, lambda: _service(scheme, _bucket(path)).get_file_info(path).type == FileType.File)
+    found: bool = _translate_errors(
+        key, url, lambda: _service(scheme, _bucket(path)).get_file_info(path).type == FileType.File
+    )
     return found
 
 
@@ -248,7 +250,7 @@ def _fits(parts: Sequence[str], patterns: Sequence[str]) -> bool:
     return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _fits(parts[1:], patterns[1:])
 
 
-def _asked(
+def _translate_errors(
     key: str, url: str, question: Callable[[], _Result], kind: type[ConfigError | ItemError] = ConfigError
 ) -> _Result:
     """The service's answer, or an error that names the key and the URL."""
@@ -276,7 +278,7 @@ def _reason(error: Exception, scheme: str) -> str:
     return f"cannot be read{place}: {told}"
 
 
-def place_of(written: str, base: Path, name: str) -> str:
+def display_url(written: str, base: Path, name: str) -> str:
     """Where a run of this name is published, by its config's `publish`. Directories are relative to `base`."""
     # As any file system and any bucket takes it.
     folder = re.sub(r"[^\w.-]|^\.+", "_", name)

@@ -19,7 +19,7 @@ from runner.config import Items, RunConfig
 from runner.errors import ConfigError
 
 from .eval_logs import inspect_rows, lm_eval_rows, named_as_lm_eval, opens_as_inspect, opens_as_lm_eval
-from .files import BOM, CHUNK, DAMAGE, LocalFile, Row, Stored, local_files
+from .files import BOM, CHUNK, DAMAGE, InputFile, LocalFile, Row, local_files
 from .huggingface import dataset_source
 from .json_reader import json_array, json_lines
 from .remote_files import is_remote, remote_files, without_secrets
@@ -42,7 +42,7 @@ class Source(Protocol):
     """Something that rows come from."""
 
     @property
-    def written(self) -> str:
+    def location(self) -> str:
         """As the config names it, a glob's match relative to the config's folder."""
 
     @property
@@ -79,7 +79,7 @@ class _Unzipped(io.RawIOBase):
 class FileSource:
     """One file of rows."""
 
-    stored: Stored
+    stored: InputFile
     format: str
     sniff: bool
     """The ending named the format, not the user: a .json file may then hold one object a line or a log of inspect_ai,
@@ -89,9 +89,9 @@ class FileSource:
     """Columns that the config names: logs of evaluations leave out the bulky ones that it does not."""
 
     @property
-    def written(self) -> str:
+    def location(self) -> str:
         """Its path relative to the config's folder, or as the config gives it."""
-        return self.stored.written
+        return self.stored.location
 
     @property
     def name(self) -> str:
@@ -187,11 +187,11 @@ def signature_of(items: Items, sources: Sequence[Source]) -> dict[str, Any]:
     """The signature of inputs that are already found."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # a request for each object of S3 or Google Cloud Storage
         stamps = pool.map(lambda source: source.stamp(), sources)
-        files = [{"path": source.written, **stamp} for source, stamp in zip(sources, stamps, strict=True)]
+        files = [{"path": source.location, **stamp} for source, stamp in zip(sources, stamps, strict=True)]
     return {"files": files, "items": items.model_dump(mode="json")}
 
 
-def _stored(key: str, pattern: str, base: Path) -> Sequence[Stored]:
+def _stored(key: str, pattern: str, base: Path) -> Sequence[InputFile]:
     if is_remote(pattern):
         return remote_files(key, pattern)
     if _URL.match(pattern):
@@ -199,7 +199,7 @@ def _stored(key: str, pattern: str, base: Path) -> Sequence[Stored]:
     return local_files(key, pattern, base)
 
 
-def _source(key: str, stored: Stored, format: str | None, system: str | None, columns: frozenset[str]) -> FileSource:
+def _source(key: str, stored: InputFile, format: str | None, system: str | None, columns: frozenset[str]) -> FileSource:
     bare = _last_name(stored).lower().removesuffix(".gz")
     known = format or _ENDINGS.get(PurePosixPath(bare).suffix)
     if known is None:
@@ -210,5 +210,5 @@ def _source(key: str, stored: Stored, format: str | None, system: str | None, co
     return FileSource(stored, known, sniff=format is None, system=system, columns=columns)
 
 
-def _last_name(stored: Stored) -> str:
+def _last_name(stored: InputFile) -> str:
     return re.split(r"[/\\]", stored.name)[-1]

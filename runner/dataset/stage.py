@@ -23,27 +23,27 @@ from runner.config import Items, RunConfig
 from runner.errors import ConfigError, ItemError
 from runner.labels import check_labels
 
-from .deduplication import Findings, Identities, Place
-from .field_mapping import BadRowError, stored
-from .files import Fault
-from .item_builder import Intake, Reference
-from .sampling import Controls, Draw, Drawn, Sample, kinds_for
+from .deduplication import DuplicateCounts, DuplicateDetector, SourceLocation
+from .field_mapping import BadRowError, as_stored_value
+from .files import RowError
+from .item_builder import ItemBuilder, Reference
+from .sampling import ControlSelector, ItemSampler, Sample, SampleSummary, kinds_for
 from .sources import Source, input_signature, item_sources, reference_sources, signature_of
 from .staged_items import (
     REJECTS,
     Staged,
+    StagedSummary,
     StagedWriter,
-    Summary,
     load_staged,
     new_directory,
     open_private,
+    read_columns,
+    read_ids,
+    read_rows,
     replace_rows,
     save_summary,
-    switch,
-    sync,
-    written_columns,
-    written_ids,
-    written_rows,
+    switch_directory,
+    sync_file,
 )
 
 SHOWN = 10
@@ -88,7 +88,7 @@ class Rejects:
     def close(self) -> None:
         """End the list."""
         self._file.close()
-        sync(self._path)
+        sync_file(self._path)
 
 
 pass  # MOVED-EMPTY
@@ -127,9 +127,11 @@ def stage(
         summary = whole.run(signature)
         if kinds:
             among = min(summary.rows, summary.rows if limit is None else limit)
-            summary = whole.with_controls(summary, Controls(config.controls, among, config.seed, judges, kinds), among)
+            summary = whole.with_controls(
+                summary, ControlSelector(config.controls, among, config.seed, judges, kinds), among
+            )
         save_summary(fresh, summary)
-        switch(fresh, directory)
+        switch_directory(fresh, directory)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
@@ -173,20 +175,20 @@ class _Pass:
         self._judges = judges
         self._sources = sources
         self._directory = directory
-        self._intake = Intake(items, judges, reference)
+        self._intake = ItemBuilder(items, judges, reference)
         self._sample = sample
         self._counts = _Counts(judges)
         self._rejects = Rejects(directory, items.on_bad)
-        self._identities = Identities(directory / _IDENTITIES, reference, items.systems or ())
+        self._identities = DuplicateDetector(directory / _IDENTITIES, reference, items.systems or ())
         self._ended: StagedWriter | None = None
 
-    def run(self, signature: dict[str, Any]) -> Summary:
+    def run(self, signature: dict[str, Any]) -> StagedSummary:
         """Stage all rows, then settle which of them stand twice."""
         with closing(self._rejects), closing(self._writer(self._directory)) as writer:
             for number, source in enumerate(self._sources):
                 with closing(source.rows()) as rows:
                     for line, row in rows:
-                        self._row(row, source, Place(number, line), writer)
+                        self._row(row, source, SourceLocation(number, line), writer)
             self._rejects.check()
             found = self._identities.findings(writer.rows)
             writer.close()
@@ -204,7 +206,7 @@ class _Pass:
         self._intake.fields.check_columns()
         if self._items.join is not None and self._items.join.expect == "all":
             self._identities.check_answered()
-        summary = Summary(
+        summary = StagedSummary(
             signature=signature,
             rows=writer.rows,
             duplicates=found.repeated,
@@ -221,18 +223,18 @@ class _Pass:
         shutil.rmtree(self._directory / _IDENTITIES)
         return summary
 
-    def with_controls(self, summary: Summary, controls: Controls, among: int) -> Summary:
+    def with_controls(self, summary: StagedSummary, controls: ControlSelector, among: int) -> StagedSummary:
         """After `run`: add the control items of the first `among` rows behind all others."""
-        for row, values in written_rows(self._directory):
+        for row, values in read_rows(self._directory):
             if row < among:
                 controls.add(row, _item(values), self._templates(values))
         drawn = controls.rows()
         # The rows are read while others are written: those go to files of their own.
         with closing(self._writer(self._directory, after=self._ended)) as writer:
-            for row, values in written_rows(self._directory):
+            for row, values in read_rows(self._directory):
                 if row in drawn:
                     for item, templates in controls.made(_item(values), self._templates(values)):
-                        self._write(writer, item, stored(item.fields), b"{}", templates)
+                        self._write(writer, item, as_stored_value(item.fields), b"{}", templates)
         return replace(summary, controls=writer.rows - summary.rows, files=writer.files)
 
     def _writer(self, directory: Path, after: StagedWriter | None = None) -> StagedWriter:
@@ -248,11 +250,11 @@ class _Pass:
     def _templates(self, values: tuple[Any, ...]) -> tuple[str | None, ...]:
         return values[6 : 6 + len(self._judges)]
 
-    def _row(self, row: dict[str, Any] | Fault, source: Source, place: Place, writer: StagedWriter) -> None:
+    def _row(self, row: dict[str, Any] | RowError, source: Source, place: SourceLocation, writer: StagedWriter) -> None:
         try:
-            mapped, match, templates = self._intake.take(row, source.system)
+            mapped, match, templates = self._intake.build(row, source.system)
         except BadRowError as error:
-            known = self._intake.fields.known_id(row.record if isinstance(row, Fault) else row)
+            known = self._intake.fields.known_id(row.record if isinstance(row, RowError) else row)
             self._rejects.add(source.name, place.line, known, str(error))
             return
         item = mapped.item
@@ -260,10 +262,10 @@ class _Pass:
         self._counts.add(item, templates)
         self._write(writer, item, mapped.fields, mapped.labels, templates)
 
-    def _conflicts(self, found: Findings) -> str:
+    def _conflicts(self, found: DuplicateCounts) -> str:
         """Each contradiction once, told at the later place."""
         later = sorted(row for row, (place, other) in found.conflicts.items() if place > other)
-        ids = written_ids(self._directory, later[:SHOWN])
+        ids = read_ids(self._directory, later[:SHOWN])
         lines = []
         for row, item_id in zip(later, ids, strict=False):
             place, other = found.conflicts[row]
@@ -282,18 +284,18 @@ class _Pass:
             )
         return "Mend the file, or map items.fields.id (or system) to what tells them apart"
 
-    def _same_as(self, other: Place) -> str:
+    def _same_as(self, other: SourceLocation) -> str:
         return f"the same system and id stand at {self._where(other)} with different content"
 
-    def _where(self, place: Place) -> str:
+    def _where(self, place: SourceLocation) -> str:
         return f"{self._sources[place.source].name}:{place.line}"
 
-    def _without_dropped(self, found: Findings) -> StagedWriter:
+    def _without_dropped(self, found: DuplicateCounts) -> StagedWriter:
         """Write the rows anew without those that stand twice. Of a contradiction none is kept: choosing is guessing."""
         kept = self._directory / "kept"
         kept.mkdir(mode=0o700)
         with closing(self._writer(kept)) as writer:
-            for row, values in written_rows(self._directory):
+            for row, values in read_rows(self._directory):
                 if not found.dropped[row]:
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                     continue
@@ -306,20 +308,20 @@ class _Pass:
         replace_rows(self._directory, kept)
         return writer
 
-    def _sampled(self, sample: Sample, rows: int) -> tuple[StagedWriter, Drawn]:
+    def _sampled(self, sample: Sample, rows: int) -> tuple[StagedWriter, SampleSummary]:
         """Write the rows anew with those of the sample alone."""
-        sizes = Counter(group for group, _ in written_columns(self._directory, ["group", "question_id"]))
-        draw = Draw(sample, sizes, written_columns(self._directory, ["group", "question_id"]))
+        sizes = Counter(group for group, _ in read_columns(self._directory, ["group", "question_id"]))
+        draw = ItemSampler(sample, sizes, read_columns(self._directory, ["group", "question_id"]))
         kept = self._directory / "kept"
         kept.mkdir(mode=0o700)
         with closing(self._writer(kept)) as writer:
-            for _, values in written_rows(self._directory):
+            for _, values in read_rows(self._directory):
                 if (values[3], values[1]) in draw:
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                 else:
                     self._counts.add(_item(values), self._templates(values), times=-1)
         replace_rows(self._directory, kept)
-        return writer, Drawn(writer.rows, rows, sample.items, sample.seed)
+        return writer, SampleSummary(writer.rows, rows, sample.items, sample.seed)
 
 
 def _item(values: tuple[Any, ...]) -> Item:

@@ -25,7 +25,7 @@ import pyarrow.parquet
 
 from runner.errors import ItemError
 
-from .sampling import Drawn
+from .sampling import SampleSummary
 
 if TYPE_CHECKING:
     import polars
@@ -106,13 +106,13 @@ class StagedWriter:
             self._writer.close()
             self._writer = None
             path.chmod(0o600)
-            sync(path)
+            sync_file(path)
 
     def _path(self, shift: int = 0) -> Path:
         return self._directory / _file_name(len(self.files) + shift)
 
 
-class RowGroups:
+class RowReader:
     """Row numbers → files and row groups."""
 
     def __init__(self, directory: Path, rows: Sequence[int]) -> None:
@@ -165,7 +165,7 @@ class RowGroups:
         return table
 
 
-def written_rows(directory: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def read_rows(directory: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Every row of a directory as it was added, with its number."""
     for path in _paths(directory):
         with pyarrow.parquet.ParquetFile(path) as file:
@@ -174,7 +174,7 @@ def written_rows(directory: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
                     yield row, tuple(values)
 
 
-def written_columns(directory: Path, columns: list[str]) -> Iterator[tuple[Any, ...]]:
+def read_columns(directory: Path, columns: list[str]) -> Iterator[tuple[Any, ...]]:
     """A few columns of every row of a directory, in the order of `columns`."""
     for path in _paths(directory):
         with pyarrow.parquet.ParquetFile(path) as file:
@@ -182,10 +182,10 @@ def written_columns(directory: Path, columns: list[str]) -> Iterator[tuple[Any, 
                 yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
 
 
-def written_ids(directory: Path, rows: Sequence[int]) -> list[str]:
+def read_ids(directory: Path, rows: Sequence[int]) -> list[str]:
     """The ids of a few rows."""
     lengths = [pyarrow.parquet.read_metadata(path).num_rows for path in _paths(directory)]
-    groups = RowGroups(directory, lengths)
+    groups = RowReader(directory, lengths)
     return [str(groups.slices(row, 1, ["id"])[0].column("id")[0]) for row in rows]
 
 
@@ -203,7 +203,7 @@ def open_private(path: Path) -> TextIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8")
 
 
-def sync(path: Path) -> None:
+def sync_file(path: Path) -> None:
     """Make a file's content, or a directory's names, durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -230,7 +230,7 @@ LAYOUT = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class StagedSummary:
     """What stage.json holds: what was staged from what, and what was left out."""
 
     signature: dict[str, Any]
@@ -248,7 +248,7 @@ class Summary:
     """Judge → `trials`, `unrouted`, `cautions` (text → items), `fingerprint`."""
     files: list[int] = field(default_factory=list)
     """Rows of each Parquet file."""
-    sample: Drawn | None = None
+    sample: SampleSummary | None = None
     """The rows are a sample of those that there were."""
     controls: int = 0
     """Control items, in the rows after those of the items."""
@@ -261,7 +261,7 @@ class Summary:
 class Staged:
     """Staged items, read in slices by row number."""
 
-    def __init__(self, directory: Path, summary: Summary) -> None:
+    def __init__(self, directory: Path, summary: StagedSummary) -> None:
         self.directory = directory
         self.summary = summary
         self.signature = summary.signature
@@ -277,7 +277,7 @@ class Staged:
         self.judges = summary.judges
         self.sample = summary.sample
         self._end = summary.rows + summary.controls
-        self._files = RowGroups(directory, summary.files)
+        self._files = RowReader(directory, summary.files)
 
     def frame(self, first_row: int, rows: int, columns: list[str] | None = None) -> polars.DataFrame:
         """The rows from `first_row` on, as many as there are up to `rows`, all columns unless some are named.
@@ -301,17 +301,17 @@ class Staged:
         return sum(part.num_rows - part.column(column).null_count for part in parts)
 
 
-def save_summary(directory: Path, summary: Summary) -> None:
+def save_summary(directory: Path, summary: StagedSummary) -> None:
     """Write stage.json, the last file of a staged directory."""
     path = directory / _STAGE
     with open_private(path) as file:
         json.dump({"version": LAYOUT, **asdict(summary)}, file, ensure_ascii=False, indent=1)
-    sync(path)
+    sync_file(path)
 
 
 def load_staged(directory: Path) -> Staged:
     """The staged items of a directory that `stage` wrote."""
-    restore(directory)
+    restore_directory(directory)
     try:
         data: Mapping[str, Any] = json.loads((directory / _STAGE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -320,13 +320,13 @@ def load_staged(directory: Path) -> Staged:
         raise ItemError(f"{directory}: was staged by another version of jurybox")
     known = {name: value for name, value in data.items() if name != "version"}
     known["coverage"] = {system: (answered, total) for system, (answered, total) in data["coverage"].items()}
-    known["sample"] = None if data.get("sample") is None else Drawn(**data["sample"])
-    return Staged(directory, Summary(**known))
+    known["sample"] = None if data.get("sample") is None else SampleSummary(**data["sample"])
+    return Staged(directory, StagedSummary(**known))
 
 
 def new_directory(directory: Path) -> Path:
     """An empty directory beside `directory`, to be switched for it once it is whole."""
-    restore(directory)
+    restore_directory(directory)
     fresh = directory.with_name(f"{directory.name}.new")
     for left in (fresh, _old(directory)):
         if left.exists():
@@ -335,19 +335,19 @@ def new_directory(directory: Path) -> Path:
     return fresh
 
 
-def switch(fresh: Path, directory: Path) -> None:
+def switch_directory(fresh: Path, directory: Path) -> None:
     """Put `fresh` in the place of `directory`. Between the two renames the old one is found again by `restore`."""
-    sync(fresh)
+    sync_file(fresh)
     old = _old(directory)
     if directory.exists():
         directory.rename(old)
     fresh.rename(directory)
-    sync(directory.parent)
+    sync_file(directory.parent)
     if old.exists():
         shutil.rmtree(old)
 
 
-def restore(directory: Path) -> None:
+def restore_directory(directory: Path) -> None:
     """Undo a switch that a crash cut in half."""
     if not directory.exists() and _old(directory).exists():
         _old(directory).rename(directory)

@@ -18,13 +18,13 @@ from .files import (
     DAMAGE,
     MAX_ROW_BYTES,
     REST_LOST,
-    Fault,
     Record,
     Row,
-    UnfitError,
-    damaged,
-    not_utf8,
-    scalar,
+    RowError,
+    UnsupportedValueError,
+    as_scalar,
+    describe_damage,
+    describe_encoding_error,
 )
 
 
@@ -43,17 +43,17 @@ def csv_rows(file: io.BufferedReader[Any]) -> Iterator[Row]:
         except StopIteration:
             return
         except csv.Error as error:
-            fault = Fault(f"not CSV: {error}")
+            fault = RowError(f"not CSV: {error}")
         except DAMAGE as error:
-            yield start, damaged(error)
+            yield start, describe_damage(error)
             return
         if lines.bad is not None:
-            fault, lines.bad = not_utf8(lines.bad), None
+            fault, lines.bad = describe_encoding_error(lines.bad), None
         if header is None:
             if fault is None and (len(set(cells)) != len(cells) or not cells):
-                fault = Fault("the header line is empty or names a column twice")
+                fault = RowError("the header line is empty or names a column twice")
             if fault is not None:
-                yield start, Fault(f"{fault.text}; {REST_LOST}")
+                yield start, RowError(f"{fault.text}; {REST_LOST}")
                 return
             header = cells
         elif fault is not None:
@@ -61,7 +61,7 @@ def csv_rows(file: io.BufferedReader[Any]) -> Iterator[Row]:
         elif cells:
             row = dict(zip(header, cells, strict=False))
             same = len(cells) == len(header)
-            yield start, row if same else Fault(f"{len(cells)} columns where the header has {len(header)}", row)
+            yield start, row if same else RowError(f"{len(cells)} columns where the header has {len(header)}", row)
 
 
 class _TextLines:
@@ -100,23 +100,23 @@ def parquet_rows(file: Path | io.BufferedReader[Any]) -> Iterator[Row]:
         with pyarrow.parquet.ParquetFile(file, buffer_size=CHUNK, pre_buffer=False) as table:
             names = table.schema_arrow.names
             if len(set(names)) != len(names):
-                yield 1, Fault(f"the file names a column twice; {REST_LOST}")
+                yield 1, RowError(f"the file names a column twice; {REST_LOST}")
                 return
             for batch in table.iter_batches(batch_size=512):
                 for row in arrow_rows(batch):
                     number += 1
                     yield number, row
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        yield number + 1, Fault(f"damaged Parquet file: {' '.join(str(error).split())}; {REST_LOST}")
+        yield number + 1, RowError(f"damaged Parquet file: {' '.join(str(error).split())}; {REST_LOST}")
 
 
-def arrow_rows(batch: Any) -> Iterator[Record | Fault]:
+def arrow_rows(batch: Any) -> Iterator[Record | RowError]:
     """The rows of a record batch or table of Arrow, with values that JSON can hold."""
     for record in batch.to_pylist():
         try:
-            row: Record | Fault = {name: _plain(value) for name, value in record.items()}
-        except UnfitError as error:
-            row = Fault(str(error), record)
+            row: Record | RowError = {name: _plain(value) for name, value in record.items()}
+        except UnsupportedValueError as error:
+            row = RowError(str(error), record)
         yield row
 
 
@@ -125,10 +125,10 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise UnfitError(f"{value} is not a value of JSON")
+            raise UnsupportedValueError(f"{value} is not a value of JSON")
         return value
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}
-    return scalar(value)
+    return as_scalar(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from runner.messages import AccountNews
+from runner.messages import AccountStats
 
 ROUND_S = 1.0
 ROUND_REQUESTS = 20
@@ -38,7 +38,7 @@ SLOWEST_PER_S = 0.05
 
 
 @dataclass(slots=True)
-class Pace:
+class AdaptiveRate:
     """One account's, over all workers."""
 
     per_s: float | None = None
@@ -56,7 +56,7 @@ class Pace:
     _first_cut: tuple[float | None, float] = (None, 0.0)
     """The rate before the first of these cuts, and the share of 429s that led to it."""
 
-    def heard(self, worker: str, news: AccountNews, now_s: float) -> None:
+    def observe(self, worker: str, news: AccountStats, now_s: float) -> None:
         """A worker's news of the account since its last tick."""
         self._in_flight[worker] = news.in_flight
         if now_s < self._not_before_s:
@@ -88,7 +88,7 @@ class Pace:
                 self._clean += 1
         self._begin(now_s)
 
-    def under(self, rpm: float | None) -> float | None:
+    def cap(self, rpm: float | None) -> float | None:
         """Requests a minute that may be sent where the config allows `rpm`."""
         if self.per_s is None:
             return rpm

@@ -1,8 +1,9 @@
 """When an endpoint counts as away, and who asks whether it is back.
 
-Pure: time comes in as a number. A worker's `Breaker` opens after so many failures in a row; from then on nothing but
-harmless probes goes out there, the first at once, since it may be the requests that are at fault and not the endpoint.
-Where that fails too, the driver's `Recovery` gives the turns: one probe at a time over all workers, ever more seldom.
+Pure: time comes in as a number. A worker's `CircuitBreaker` opens after so many failures in a row; from then on nothing
+but harmless probes goes out there, the first at once, since it may be the requests that are at fault and not the
+endpoint. Where that fails too, the driver's `ProbeScheduler` gives the turns: one probe at a time over all workers, ever
+more seldom.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ LONGEST_PAUSE_S = 60.0
 
 
 @dataclass(slots=True)
-class Breaker:
+class CircuitBreaker:
     """One account's, in one worker."""
 
     failures: int = 0
@@ -27,7 +28,7 @@ class Breaker:
     """Probes that failed since it opened. With one the endpoint is known to be away."""
     _after: int = OPEN_AFTER
 
-    def failed(self) -> bool:
+    def record_failure(self) -> bool:
         """A request failed as it would if the endpoint were away; whether the breaker opened because of it."""
         self.failures += 1
         if self.is_open or self.failures < self._after:
@@ -35,7 +36,7 @@ class Breaker:
         self.is_open, self.probes = True, 0
         return True
 
-    def probe_failed(self) -> bool:
+    def record_probe_failure(self) -> bool:
         """A harmless request failed: that is the endpoint's fault. Whether the breaker opened because of it."""
         opened = not self.is_open
         self.probes = 1 if opened else self.probes + 1
@@ -43,7 +44,7 @@ class Breaker:
         self.is_open = True
         return opened
 
-    def answered(self) -> bool:
+    def record_success(self) -> bool:
         """The endpoint is there; whether it had been away.
 
         Where the very first probe shows that, requests fail for reasons of their own. As long as nothing else succeeds
@@ -58,7 +59,7 @@ class Breaker:
 
 
 @dataclass(slots=True)
-class Recovery:
+class ProbeScheduler:
     """The turns to probe one account, over all workers: after 1, 2, 4, … 60 s, and for all once one got through.
 
     Turns go round, for the way to the endpoint may be broken for one worker alone.
@@ -73,7 +74,7 @@ class Recovery:
     _last: str | None = None
     _is_back: bool = False
 
-    def heard(
+    def observe(
         self, worker: str, is_open: bool, probes: int, succeeded: bool, now_s: float, *, has_turn: bool = False
     ) -> None:
         """A worker's news: whether its breaker is open, its failed probes, and whether anything succeeded.
@@ -95,7 +96,7 @@ class Recovery:
             self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
             self._due_s = now_s + self._pause_s
 
-    def gives_turn(self, worker: str, now_s: float) -> bool:
+    def assign_turn(self, worker: str, now_s: float) -> bool:
         """Whether this worker is to probe now. It is asked once, until it has told what came of it."""
         if worker not in self._down:
             return False

@@ -23,11 +23,11 @@ import openai
 import orjson
 
 from runner.config import Extra, Model
-from runner.env_secrets import filled, variable, variables_in
+from runner.env_secrets import expand_variables, read_variable, referenced_variables
 from runner.errors import ConfigError
 
-from .parameter_support import Dialect
-from .response import Completion, EndpointError, Trouble, read, retry_after_s, tidy, trouble
+from .parameter_support import ParameterSupport
+from .response import Completion, EndpointError, ErrorDetail, classify_error, read_completion, retry_after_s, shorten
 from .retry_policy import ErrorKind
 
 __all__ = ["Client", "Completion", "EndpointError", "ErrorKind", "check_key"]
@@ -66,9 +66,9 @@ class Client:
         extra = _extra_of(model)
         self._model = model
         self._own_fields = extra.body
-        self._dialect = Dialect()
+        self._dialect = ParameterSupport()
         # What comes from variables is secret, and what is named like a secret is hidden all the same.
-        secrets = [variable(name) for name in variables_in(model.extra.model_dump())]
+        secrets = [read_variable(name) for name in referenced_variables(model.extra.model_dump())]
         named = [value for name, value in (*extra.headers.items(), *extra.query.items()) if _SECRET.search(name)]
         self._secrets = tuple(sorted(filter(None, {key, *secrets, *named}), key=len, reverse=True))
         # Not the short ones, which a reply may hold by chance.
@@ -109,17 +109,19 @@ class Client:
         response: httpx2.Response | None = None
         failure: EndpointError | None = None
         wanted = {**body, **self._own_fields}
-        sent, notes = self._dialect.put(wanted, keep)
+        sent, notes = self._dialect.adapt(wanted, keep)
         try:
             content = orjson.dumps(sent)
             async with asyncio.timeout(self._model.timeout_s):
                 response = await self._post(content)
         except orjson.JSONEncodeError as error:
-            failure = self._failure(Trouble(ErrorKind.BAD_REQUEST, f"the request cannot be written as JSON: {error}"))
+            failure = self._failure(
+                ErrorDetail(ErrorKind.BAD_REQUEST, f"the request cannot be written as JSON: {error}")
+            )
         except openai.APIStatusError as error:
             response = error.response
         except _TooLarge as error:
-            failure = self._failure(Trouble(ErrorKind.BAD_REPLY, str(error)), error.status)
+            failure = self._failure(ErrorDetail(ErrorKind.BAD_REPLY, str(error)), error.status)
         except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, OSError) as error:
             failure = self._failure(self._broken(error))
         # Raised out here, since inside an except clause it would carry the package's error, and with it the key.
@@ -129,19 +131,21 @@ class Client:
         self._keep_as_built(response.request)
         latency_s = time.monotonic() - started
         if response.status_code == 200:
-            outcome = read(self._unechoed(response.content), self._model.price, latency_s)
+            outcome = read_completion(self._unechoed(response.content), self._model.price, latency_s)
         else:
-            outcome = trouble(response.status_code, response.content or response.headers.get("location", "").encode())
-        if isinstance(outcome, Trouble):
+            outcome = classify_error(
+                response.status_code, response.content or response.headers.get("location", "").encode()
+            )
+        if isinstance(outcome, ErrorDetail):
             failure = self._failure(outcome, response.status_code, retry_after_s(response.headers))
             if outcome.kind is ErrorKind.BAD_REQUEST:
                 own = {name: value for name, value in sent.items() if name not in keep}
-                self._dialect = self._dialect.taught(own, outcome.message, outcome.param, outcome.codes)
+                self._dialect = self._dialect.learn(own, outcome.message, outcome.param, outcome.codes)
                 # Not whether something new was learnt: another request under way may have met the same before.
-                failure.put_otherwise = self._dialect.put(wanted, keep)[0] != sent
+                failure.put_otherwise = self._dialect.adapt(wanted, keep)[0] != sent
             raise failure
         if outcome.refusal and response.status_code != 200:
-            outcome = replace(outcome, refusal=tidy(outcome.refusal, self._secrets), latency_s=latency_s)
+            outcome = replace(outcome, refusal=shorten(outcome.refusal, self._secrets), latency_s=latency_s)
         return replace(outcome, notes=notes) if notes else outcome
 
     async def _post(self, content: bytes) -> httpx2.Response:
@@ -169,10 +173,10 @@ class Client:
                 content = content.replace(secret, b"[redacted]")
         return content
 
-    def _failure(self, why: Trouble, status: int | None = None, retry_s: float | None = None) -> EndpointError:
-        return EndpointError(why.kind, tidy(why.message, self._secrets), status, retry_s)
+    def _failure(self, why: ErrorDetail, status: int | None = None, retry_s: float | None = None) -> EndpointError:
+        return EndpointError(why.kind, shorten(why.message, self._secrets), status, retry_s)
 
-    def _broken(self, error: BaseException) -> Trouble:
+    def _broken(self, error: BaseException) -> ErrorDetail:
         """What an exception without a response means.
 
         By its causes: over aiohttp the package gives a connection that was reset and a timeout the same type.
@@ -180,16 +184,16 @@ class Client:
         for cause in _chain(error):
             words = str(cause) or type(cause).__name__
             if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
-                return Trouble(ErrorKind.UNREACHABLE, words)
+                return ErrorDetail(ErrorKind.UNREACHABLE, words)
             if isinstance(cause, aiohttp.ClientHttpProxyError | httpx2.UnsupportedProtocol):
-                return Trouble(ErrorKind.UNREACHABLE, words)
+                return ErrorDetail(ErrorKind.UNREACHABLE, words)
             if isinstance(cause, aiohttp.ClientResponseError | httpx2.DecodingError):
-                return Trouble(ErrorKind.BAD_REPLY, f"not a whole HTTP reply: {words}")
+                return ErrorDetail(ErrorKind.BAD_REPLY, f"not a whole HTTP reply: {words}")
             if isinstance(cause, TimeoutError):
-                return Trouble(ErrorKind.TIMEOUT, f"no whole reply within {self._model.timeout_s:g} s")
+                return ErrorDetail(ErrorKind.TIMEOUT, f"no whole reply within {self._model.timeout_s:g} s")
             if isinstance(cause, aiohttp.ClientError):
-                return Trouble(ErrorKind.CONNECTION, words)
-        return Trouble(ErrorKind.CONNECTION, str(error) or type(error).__name__)
+                return ErrorDetail(ErrorKind.CONNECTION, words)
+        return ErrorDetail(ErrorKind.CONNECTION, str(error) or type(error).__name__)
 
 
 class _TooLarge(Exception):
@@ -240,7 +244,7 @@ def _extra_of(model: Model) -> Extra:
     """The model's extras with the variables that they name filled in."""
     try:
         # Not validated anew: what stands there now are secrets.
-        return Extra.model_construct(**filled(model.extra.model_dump()))
+        return Extra.model_construct(**expand_variables(model.extra.model_dump()))
     except ConfigError as error:
         raise ConfigError(f"model {model.name!r}: {error.message}") from None
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from runner.config import RunConfig
-from runner.messages import AccountNews, Lease
+from runner.messages import AccountStats, Lease
 
-from .circuit_breaker import Recovery
+from .circuit_breaker import ProbeScheduler
 
 NEVER_REACHED_PROBES = 3
 NEVER_REACHED_S = 4.0
@@ -42,7 +42,7 @@ class _Account:
     works: bool = False
     """It has given a good reply."""
     starters: list[str] = field(default_factory=list)
-    recovery: Recovery = field(default_factory=Recovery)
+    recovery: ProbeScheduler = field(default_factory=ProbeScheduler)
 
     @property
     def in_trouble(self) -> bool:
@@ -50,7 +50,7 @@ class _Account:
         return any(self.failing.values()) or any(self.put_off.values())
 
 
-class Outlook:
+class HealthMonitor:
     """Collects the workers' news; tells which accounts are closed and why."""
 
     def __init__(self, config: RunConfig) -> None:
@@ -60,7 +60,7 @@ class Outlook:
         self._given_up: dict[str, str] = {}
         self._action_needed: dict[str, str] = {}
 
-    def heard(self, worker: str, news: Iterable[AccountNews], now_s: float) -> list[str]:
+    def observe(self, worker: str, news: Iterable[AccountStats], now_s: float) -> list[str]:
         """Take in one worker's news; returns accounts that are given up because of it."""
         closed = []
         for heard in news:
@@ -70,7 +70,7 @@ class Outlook:
                 continue
             account.answered = account.answered or heard.answered > 0
             account.works = account.works or heard.succeeded > 0
-            account.recovery.heard(
+            account.recovery.observe(
                 worker, heard.is_open, heard.probes, heard.succeeded > 0, now_s, has_turn=heard.has_turn
             )
             account.throttled += heard.throttled
@@ -106,7 +106,7 @@ class Outlook:
             return f"{name}: {account.where} {what} for {self._max_outage} ({account.last_error})"
         return None
 
-    def admitted(self, demand: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    def limit_demand(self, demand: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
         """Of worker → account → trials that it holds: what may be asked now."""
         admitted = {worker: dict(held) for worker, held in demand.items()}
         for name, account in self._accounts.items():
@@ -121,11 +121,11 @@ class Outlook:
                     del admitted[worker][name]
         return admitted
 
-    def with_turns(self, worker: str, leases: Iterable[Lease], now_s: float) -> tuple[Lease, ...]:
+    def assign_probes(self, worker: str, leases: Iterable[Lease], now_s: float) -> tuple[Lease, ...]:
         """The worker's leases, with its turn to probe an endpoint that is away."""
         return tuple(
             replace(lease, probe=True)
-            if lease.account in self._accounts and self._accounts[lease.account].recovery.gives_turn(worker, now_s)
+            if lease.account in self._accounts and self._accounts[lease.account].recovery.assign_turn(worker, now_s)
             else lease
             for lease in leases
         )
@@ -135,7 +135,7 @@ class Outlook:
         """How many accounts have shown that they work."""
         return sum(account.works for account in self._accounts.values())
 
-    def needs_action(self, account: str, words: str) -> None:
+    def close_account(self, account: str, words: str) -> None:
         """The endpoint refuses for a reason that only the user can mend, told in the provider's words."""
         self._action_needed.setdefault(account, words)
 

@@ -24,22 +24,24 @@ pass  # MOVED-EMPTY
 PairName = tuple[str, str]
 
 
-class Modes(Mapping[PairName, str]):
+class StructuredModes(Mapping[PairName, str]):
     """(judge, model) → effective mode, of the pairs of which it is known."""
 
-    def __init__(self, pairs: Mapping[PairName, Pair], kept: Callable[[str], str | None] = lambda key: None) -> None:
+    def __init__(
+        self, pairs: Mapping[PairName, JudgeModel], kept: Callable[[str], str | None] = lambda key: None
+    ) -> None:
         """`kept`: what was kept under a key in earlier sessions."""
         self._pairs = pairs
         self._known: dict[PairName, str] = {}
         for name, pair in pairs.items():
-            if not structured_output.ways(pair.structured, pair.constraint):
+            if not structured_output.mechanisms(pair.structured, pair.constraint):
                 self._known[name] = structured_output.OFF
             elif (text := kept(_key(name))) is not None:
                 found = json.loads(text)
                 if found["setting"] == pair.structured:
                     self._known[name] = found["mode"]
 
-    def found(self, name: PairName, mode: str) -> tuple[str, str]:
+    def record(self, name: PairName, mode: str) -> tuple[str, str]:
         """Take in what a probe has shown; the key and the text to keep it under."""
         self._known[name] = mode
         return _key(name), json.dumps({"setting": self._pairs[name].structured, "mode": mode})
@@ -66,7 +68,7 @@ Messages = Sequence[Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class JudgeModel:
     """One judge asked of one model, with everything that the two and the config settle between them."""
 
     judge: Judge
@@ -132,21 +134,25 @@ class Pair:
 
         `sampling` is laid over the pair's own.
         """
-        way = structured_output.way_of(self.mode)
+        way = structured_output.mechanism_of(self.mode)
         return {
             "model": self.model.model,
             "messages": list(messages),
             **self.sampling.body(),
             **(sampling or {}),
-            **(structured_output.demand(way, constraint_of(self.judge.reads, count), self.judge.name) if way else {}),
+            **(
+                structured_output.request_fields(way, constraint_of(self.judge.reads, count), self.judge.name)
+                if way
+                else {}
+            ),
         }
 
-    def canary(self, way: str) -> dict[str, Any]:
+    def mode_probe(self, way: str) -> dict[str, Any]:
         """The request body that shows what this endpoint makes of one way to ask for the judge's form."""
         tokens = max(self.sampling.max_tokens or 0, structured_output.CANARY_TOKENS)
         return {
-            **replace(self, mode="off").body(structured_output.canary(way), sampling={"max_tokens": tokens}),
-            **structured_output.demand(way, self.constraint, self.judge.name),
+            **replace(self, mode="off").body(structured_output.canary_body(way), sampling={"max_tokens": tokens}),
+            **structured_output.request_fields(way, self.constraint, self.judge.name),
         }
 
 
@@ -156,16 +162,16 @@ def _prefixed(part: str) -> bytes:
     return len(data).to_bytes(8, "big") + data
 
 
-def pairs(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], Pair]:
+def judge_models(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], JudgeModel]:
     """Every (judge name, model name) of the run. `judges` are those of `config.judges`, in its order."""
-    made: dict[tuple[str, str], Pair] = {}
+    made: dict[tuple[str, str], JudgeModel] = {}
     meanings: dict[tuple[str, str, str, str], str] = {}
     for use, judge in zip(config.judges, judges, strict=True):
         for model in config.models:
             if (judge.name, model.name) in made:
                 raise ConfigError(f"judges: two entries are named {judge.name!r}; names must differ")
             sampling = use.sampling.over(model.sampling.over(judge.sampling))
-            how = structured_output.setting(judge.structured, model.structured, constraint_of(judge.reads))
+            how = structured_output.effective_setting(judge.structured, model.structured, constraint_of(judge.reads))
             if judge.structured == "require" and how == structured_output.OFF:
                 raise ConfigError(
                     f"models: judge {judge.name!r} requires structured output; {model.name!r} says "
@@ -174,7 +180,7 @@ def pairs(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], P
             if use.batch is not None and judge.batch is None:
                 raise ConfigError(f"judges: {judge.name!r} takes one item at a time; batch is for judges with blocks")
             batch = None if judge.batch is None else use.batch or judge.batch
-            pair = Pair(judge, model, sampling, how, batch)
+            pair = JudgeModel(judge, model, sampling, how, batch)
             settings = json.dumps(pair.settings, sort_keys=True)
             meaning = (judge.name, model.model, model.revision or "", settings)
             if (other := meanings.setdefault(meaning, model.name)) != model.name:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from runner.config import Limits
-from runner.messages import AccountNews, Lease
+from runner.messages import AccountStats, Lease
 
-from .adaptive_rate import Pace
-from .spending_cap import Funds, Remainder
+from .adaptive_rate import AdaptiveRate
+from .spending_cap import Remainder, SpendingCap
 
 HOLD = 5
 """Leases in a row after which a worker passes its place on, where there are fewer places than workers with work."""
@@ -39,13 +39,13 @@ class _Share:
 @dataclass(slots=True)
 class _Account:
     limits: Limits
-    pace: Pace = field(default_factory=Pace)
+    pace: AdaptiveRate = field(default_factory=AdaptiveRate)
     shares: dict[str, _Share] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
     """Workers in the order in which they are served where there is not a place for each."""
 
 
-class Budget:
+class LeaseAllocator:
     """The limits of all accounts and the run's money, shared out over the workers.
 
     Per worker: `join`, then `leases` and `acknowledged` in turn (one tick under way at a time), at the end `leave`.
@@ -61,7 +61,7 @@ class Budget:
         """`on_call`: an account that any trial may come to need, whichever is its own."""
         self._on_call = on_call
         self._accounts = {name: _Account(limits) for name, limits in accounts.items()}
-        self._funds = Funds(usd, spent_usd)
+        self._funds = SpendingCap(usd, spent_usd)
 
     def join(self, worker: str) -> None:
         """A worker has started; it holds nothing yet."""
@@ -83,7 +83,7 @@ class Budget:
         """What a worker that left has spent by the ledger: counts instead of all it had been granted."""
         self._funds.settle(worker, usd)
 
-    def note(self, worker: str, demand: Mapping[str, int]) -> None:
+    def set_demand(self, worker: str, demand: Mapping[str, int]) -> None:
         """Account → trials that the worker holds. Told for all workers before the first leases, none is favoured."""
         for name, account in self._accounts.items():
             own = demand.get(name, 0)
@@ -91,16 +91,16 @@ class Budget:
             # Money that waits for a call that may never come would be missing elsewhere.
             self._funds.note(worker, name, own > 0 or (name == self._on_call and self._funds.waits(worker, name)))
 
-    def leases(self, worker: str, demand: Mapping[str, int]) -> tuple[Lease, ...]:
+    def allocate(self, worker: str, demand: Mapping[str, int]) -> tuple[Lease, ...]:
         """The worker's shares from now on, of every account: to be sent to it, and then `acknowledged`."""
-        self.note(worker, demand)
+        self.set_demand(worker, demand)
         return tuple(self._lease(name, account, worker) for name, account in self._accounts.items())
 
     def holds(self, worker: str, account: str) -> bool:
         """Whether the worker's last lease of the account lets it send anything."""
         return self._accounts[account].shares[worker].in_flight > 0
 
-    def acknowledged(self, worker: str, news: Iterable[AccountNews] = ()) -> None:
+    def confirm(self, worker: str, news: Iterable[AccountStats] = ()) -> None:
         """The worker has taken its last leases; `news` is what it answered."""
         told = {entry.account: entry for entry in news}
         for name, account in self._accounts.items():
@@ -112,10 +112,10 @@ class Budget:
             share.counted_requests, share.counted_tokens = share.requests_per_s, share.tokens_per_s
             self._funds.acknowledged(worker, name, told.get(name))
 
-    def heed(self, worker: str, news: Iterable[AccountNews], now_s: float) -> None:
+    def observe(self, worker: str, news: Iterable[AccountStats], now_s: float) -> None:
         """Keep to what the endpoints take: where they throttle, leases come to less than the limits."""
         for entry in news:
-            self._accounts[entry.account].pace.heard(worker, entry, now_s)
+            self._accounts[entry.account].pace.observe(worker, entry, now_s)
 
     def exhausted(self) -> Remainder | None:
         """What is left where all work waits for money that is not there: none is in flight, and none can be paid."""
@@ -132,7 +132,7 @@ class Budget:
         share.counted_in_flight = max(share.counted_in_flight, share.in_flight)
         # Rates go by the places in flight, so that all workers come to the end of their trials together.
         part = targets[worker] / max(1, sum(targets.values())) if share.in_flight else 0.0
-        requests = _per_s(account.pace.under(limits.rpm), part, sum(other.counted_requests for other in others))
+        requests = _per_s(account.pace.cap(limits.rpm), part, sum(other.counted_requests for other in others))
         tokens = _per_s(limits.tpm, part, sum(other.counted_tokens for other in others))
         share.requests_per_s, share.tokens_per_s = requests or 0.0, tokens or 0.0
         share.counted_requests = max(share.counted_requests, share.requests_per_s)

@@ -34,13 +34,13 @@ _OTHER_NAMES = {"response_format": r"json[ _]?(?:output|schema|object|mode)|resp
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ParameterSupport:
     """What was learnt of one model so far."""
 
     renamed: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
 
-    def put(self, body: Mapping[str, Any], keep: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def adapt(self, body: Mapping[str, Any], keep: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The body as this endpoint takes it, and notes of what differs. What is in `keep` is never left out."""
         said: dict[str, Any] = {}
         notes = []
@@ -54,9 +54,9 @@ class Dialect:
                 said[name] = value
         return said, tuple(notes)
 
-    def taught(
+    def learn(
         self, sent: Mapping[str, Any], message: str, param: str | None = None, codes: Collection[str] = ()
-    ) -> Dialect:
+    ) -> ParameterSupport:
         """What is known after a request of this body was rejected with these words: the same where they name nothing.
 
         The one parameter that is named first is learnt; where the endpoint dislikes two it will say so again.

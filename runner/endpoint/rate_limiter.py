@@ -28,7 +28,7 @@ class Stopped(Exception):
     """No request may start any more."""
 
 
-class Slot:
+class Permit:
     """A place in flight, held while its request runs."""
 
     __slots__ = ("cost_usd", "usd")
@@ -43,7 +43,7 @@ class Slot:
         self.cost_usd = cost_usd
 
 
-class Limiter:
+class RateLimiter:
     """One account's limits in one worker. Lets nothing pass before its first lease. Belongs to one event loop.
 
     With `first`, no more than that many slots are given before `open_up`, as after `hold`.
@@ -59,8 +59,8 @@ class Limiter:
         """Settled so far."""
         self._reserved_usd = 0.0
         self._lease = Lease(account, 0, usd=None)
-        self._requests = _Rate()
-        self._tokens = _Rate()
+        self._requests = TokenBucket()
+        self._tokens = TokenBucket()
         self._paused_until = 0.0
         self._stopped = False
         # Waiters queue here, so that everything below has at most one caller waiting.
@@ -91,13 +91,13 @@ class Limiter:
         """What the request at the head of the queue needs above the lease; 0 where it does not wait for money."""
         return 0.0 if self._head_usd is None else self._short_usd(self._head_usd)
 
-    def open_up(self) -> None:
+    def lift_warm_up(self) -> None:
         """The endpoint is there: from now on the lease alone counts."""
         if self._first is not None:
             self._first = None
             self._wake()
 
-    def hold(self, first: int) -> None:
+    def restrict(self, first: int) -> None:
         """Give no more than so many slots, probes aside, before `open_up`."""
         self._first = first
         # Whoever pays just now is to look again.
@@ -124,7 +124,7 @@ class Limiter:
         self._wake()
 
     @asynccontextmanager
-    async def slot(self, tokens: float = 0.0, usd: float = 0.0, *, probe: bool = False) -> AsyncIterator[Slot]:
+    async def acquire(self, tokens: float = 0.0, usd: float = 0.0, *, probe: bool = False) -> AsyncIterator[Permit]:
         """Wait for a place, reserve `usd`, and hold both until the block ends. Raises Stopped.
 
         A probe goes before all others, and is not held: but for that the limits are the same.
@@ -137,7 +137,7 @@ class Limiter:
                 self._reserved_usd += usd
         finally:
             self.queued -= 1
-        slot = Slot(usd)
+        slot = Permit(usd)
         try:
             yield slot
         finally:
@@ -198,7 +198,7 @@ class Limiter:
                 change.set_result(None)
 
 
-class _Rate:
+class TokenBucket:
     """A rate that can be changed, for one caller at a time, which pays any amount in pieces of at most one burst."""
 
     def __init__(self) -> None:

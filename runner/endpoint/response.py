@@ -63,7 +63,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ErrorDetail:
     """Why there is no completion, in the provider's words, uncut and with whatever they repeat."""
 
     kind: ErrorKind
@@ -108,7 +108,7 @@ class EndpointError(Exception):
         return f"{self.kind.value}: {self.message}"
 
 
-def tidy(message: str, secrets: tuple[str, ...]) -> str:
+def shorten(message: str, secrets: tuple[str, ...]) -> str:
     """One line of at most 500 characters without keys. Secrets go first: a cut one would not be known again."""
     for secret in secrets:
         message = message.replace(secret, "[redacted]")
@@ -134,7 +134,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (then - now).total_seconds())
 
 
-def trouble(status: int, body: bytes) -> Trouble | Completion:
+def classify_error(status: int, body: bytes) -> ErrorDetail | Completion:
     """What a reply with an error status means. A provider's content filter is a refusal, and so a completion."""
     try:
         data = _loads(body)
@@ -143,12 +143,14 @@ def trouble(status: int, body: bytes) -> Trouble | Completion:
     return _trouble(status, data, body.decode("utf-8", "replace"))
 
 
-def read(body: bytes, price: Price | None, latency_s: float) -> Completion | Trouble:
+def read_completion(body: bytes, price: Price | None, latency_s: float) -> Completion | ErrorDetail:
     """Read the body of a reply with status 200."""
     try:
         data = _loads(body)
     except ValueError:
-        return Trouble(ErrorKind.BAD_REPLY, f"the reply is not JSON: {body[:MESSAGE_CHARS].decode('utf-8', 'replace')}")
+        return ErrorDetail(
+            ErrorKind.BAD_REPLY, f"the reply is not JSON: {body[:MESSAGE_CHARS].decode('utf-8', 'replace')}"
+        )
     choices = data.get("choices") if isinstance(data, dict) else None
     choice = _first(choices) if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
@@ -161,10 +163,10 @@ def read(body: bytes, price: Price | None, latency_s: float) -> Completion | Tro
         return _trouble(status, failed, "")
     if not isinstance(data, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
         shown = body[:MESSAGE_CHARS].decode("utf-8", "replace")
-        return Trouble(ErrorKind.BAD_REPLY, f"the reply holds no choices with a message: {shown}")
+        return ErrorDetail(ErrorKind.BAD_REPLY, f"the reply holds no choices with a message: {shown}")
     content = message.get("content")
     if content is not None and not isinstance(content, str | list):
-        return Trouble(ErrorKind.BAD_REPLY, f"the reply's content is a {type(content).__name__}")
+        return ErrorDetail(ErrorKind.BAD_REPLY, f"the reply's content is a {type(content).__name__}")
     text, reasoning, refusal = _parts(content) if isinstance(content, list) else (content, None, None)
     return Completion(
         text=text,
@@ -184,7 +186,7 @@ def _first(choices: list[Any]) -> Any:
     return next((each for each in choices if isinstance(each, dict) and each.get("index") == 0), choices[0])
 
 
-def _trouble(status: int, data: Any, raw: str) -> Trouble | Completion:
+def _trouble(status: int, data: Any, raw: str) -> ErrorDetail | Completion:
     if isinstance(data, list) and len(data) == 1:
         # As Gemini wraps its errors.
         data = data[0]
@@ -222,7 +224,7 @@ def _trouble(status: int, data: Any, raw: str) -> Trouble | Completion:
         kind = ErrorKind.SERVER
     else:
         kind = ErrorKind.BAD_REQUEST
-    return Trouble(kind, message, _text(error.get("param")), frozenset(codes))
+    return ErrorDetail(kind, message, _text(error.get("param")), frozenset(codes))
 
 
 def _phrase(status: int) -> str:
@@ -324,7 +326,7 @@ def _date(value: str) -> datetime:
 pass  # MOVED-EMPTY
 
 
-def to_mend(model: Model, error: EndpointError, about: str = "") -> str:
+def action_message(model: Model, error: EndpointError, about: str = "") -> str:
     """One line: address, status, model, the provider's words, the setting. `about`: what is known besides."""
     status = "refuses" if error.status is None else f"answers HTTP {error.status}"
     what = f"{model.name}: {about}" if about else model.name

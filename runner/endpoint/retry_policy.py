@@ -40,17 +40,17 @@ class ErrorKind(StrEnum):
     """404, 410, a redirect or `model_not_found`: nothing of that name is served under this address."""
 
 
-AWAY = frozenset(
+OUTAGE_ERRORS = frozenset(
     {ErrorKind.SERVER, ErrorKind.TIMEOUT, ErrorKind.UNREACHABLE, ErrorKind.CONNECTION, ErrorKind.BAD_REPLY}
 )
 """As all requests fail while an endpoint is away."""
-REFUSED = frozenset({ErrorKind.AUTH, ErrorKind.FORBIDDEN, ErrorKind.QUOTA, ErrorKind.UNKNOWN_MODEL})
+ACCOUNT_ERRORS = frozenset({ErrorKind.AUTH, ErrorKind.FORBIDDEN, ErrorKind.QUOTA, ErrorKind.UNKNOWN_MODEL})
 """As all requests fail until the user mends something."""
-DOUBTFUL = REFUSED - {ErrorKind.QUOTA} | {ErrorKind.BAD_REQUEST}
+AMBIGUOUS_ERRORS = ACCOUNT_ERRORS - {ErrorKind.QUOTA} | {ErrorKind.BAD_REQUEST}
 """May be said of all requests or of this one alone: some providers say by a 400 that the credit is used up."""
 
 
-class Shown(StrEnum):
+class EndpointStatus(StrEnum):
     """What harmless requests show of an endpoint."""
 
     WORKS = "works"
@@ -61,7 +61,7 @@ class Shown(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RetryAfter:
     """Send it again after `delay_s`, without a slot held meanwhile. `counts`: this failure used up an attempt."""
 
     delay_s: float
@@ -81,13 +81,13 @@ class Fail:
 
 
 @dataclass(frozen=True, slots=True)
-class ActionNeeded:
+class StopAccount:
     """Only the user can mend this; no request to the account makes sense until then."""
 
     kind: str
 
 
-Decision = Retry | Park | Fail | ActionNeeded
+Decision = RetryAfter | Park | Fail | StopAccount
 
 
 def decide(
@@ -98,7 +98,7 @@ def decide(
     throttles: int,
     retry_after_s: float | None = None,
     jitter: float = 0.0,
-    endpoint: Shown | None = None,
+    endpoint: EndpointStatus | None = None,
 ) -> Decision:
     """What to do after a failure.
 
@@ -106,24 +106,24 @@ def decide(
     `jitter` in [0, 1) is drawn by the caller. A Retry-After is waited out in full, the jitter on top.
     `endpoint`: what it shows since the request was sent, where that is known.
     """
-    if kind in DOUBTFUL and endpoint is not None:
-        if endpoint is Shown.WORKS and kind in (ErrorKind.FORBIDDEN, ErrorKind.BAD_REQUEST):
+    if kind in AMBIGUOUS_ERRORS and endpoint is not None:
+        if endpoint is EndpointStatus.WORKS and kind in (ErrorKind.FORBIDDEN, ErrorKind.BAD_REQUEST):
             return Fail(kind.value)
-        if endpoint is not Shown.REFUSES:
+        if endpoint is not EndpointStatus.REFUSES:
             kind = ErrorKind.SERVER
     match kind:
         case ErrorKind.THROTTLED | ErrorKind.UNREACHABLE:
-            return Retry(_delay_s(throttles, retry_after_s, jitter), counts=False)
+            return RetryAfter(_delay_s(throttles, retry_after_s, jitter), counts=False)
         case ErrorKind.SERVER | ErrorKind.TIMEOUT | ErrorKind.CONNECTION | ErrorKind.BAD_REPLY:
-            if endpoint is Shown.AWAY:
-                return Retry(_delay_s(throttles, retry_after_s, jitter), counts=False)
+            if endpoint is EndpointStatus.AWAY:
+                return RetryAfter(_delay_s(throttles, retry_after_s, jitter), counts=False)
             if tries + 1 >= attempts_allowed:
                 return Park()
-            return Retry(_delay_s(tries, retry_after_s, jitter), counts=True)
+            return RetryAfter(_delay_s(tries, retry_after_s, jitter), counts=True)
         case ErrorKind.BAD_REQUEST:
-            return Fail(kind.value) if endpoint is None else ActionNeeded(kind.value)
+            return Fail(kind.value) if endpoint is None else StopAccount(kind.value)
         case ErrorKind.AUTH | ErrorKind.FORBIDDEN | ErrorKind.QUOTA | ErrorKind.UNKNOWN_MODEL:
-            return ActionNeeded(kind.value)
+            return StopAccount(kind.value)
         case _:
             assert_never(kind)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from runner.messages import AccountNews
+from runner.messages import AccountStats
 
 DUST_USD = 1e-9
 """Sums are compared with this tolerance."""
@@ -43,7 +43,7 @@ class _Purse:
         return self.granted + self.wants - self.spent
 
 
-class Funds:
+class SpendingCap:
     """Cap, grants and what came of them. Without a cap every grant is None."""
 
     def __init__(self, cap_usd: float | None, spent_usd: float) -> None:
@@ -76,7 +76,7 @@ class Funds:
         purse = self._purses[worker, account]
         return purse.wants > 0 or purse.in_flight > 0
 
-    def acknowledged(self, worker: str, account: str, news: AccountNews | None) -> None:
+    def acknowledged(self, worker: str, account: str, news: AccountStats | None) -> None:
         """The worker has taken its last grant. With nothing in flight, no more than that can still be spent."""
         purse = self._purses[worker, account]
         if news is not None:

@@ -29,7 +29,7 @@ CANARY_TOKENS = 1024
 """What a canary's reply may take at least, for a model that thinks before it speaks."""
 
 
-class Found(StrEnum):
+class Support(StrEnum):
     """What an endpoint made of one way of asking."""
 
     ENFORCED = "enforced"
@@ -37,7 +37,7 @@ class Found(StrEnum):
     REFUSED = "refused"
 
 
-def setting(judge: str, model: str, constraint: Constraint) -> str:
+def effective_setting(judge: str, model: str, constraint: Constraint) -> str:
     """How a judge's structured output is to be asked of a model: auto, one of the ways, or off. The judge wins."""
     if judge == OFF or model == OFF:
         return OFF
@@ -47,24 +47,24 @@ def setting(judge: str, model: str, constraint: Constraint) -> str:
     return model
 
 
-def ways(setting: str, constraint: Constraint) -> tuple[str, ...]:
+def mechanisms(setting: str, constraint: Constraint) -> tuple[str, ...]:
     """The ways to be tried, the best first."""
     if setting == AUTO:
         return (SCHEMA, VLLM, OBJECT) if constraint.schema is not None else (VLLM,)
     return () if setting == OFF else (setting,)
 
 
-def mode_of(found: Mapping[str, Found]) -> str:
+def mode_of(found: Mapping[str, Support]) -> str:
     """The effective mode, from what the ways that were tried have come to."""
     for way, result in found.items():
-        if result is Found.ENFORCED:
+        if result is Support.ENFORCED:
             return _MODES[way]
     if not found:
         return OFF
-    return str(Found.IGNORED if Found.IGNORED in found.values() else Found.REFUSED)
+    return str(Support.IGNORED if Support.IGNORED in found.values() else Support.REFUSED)
 
 
-def way_of(mode: str) -> str | None:
+def mechanism_of(mode: str) -> str | None:
     """The way in which a mode asks; None where nothing is asked for."""
     return _WAYS.get(mode)
 
@@ -74,7 +74,7 @@ def is_enforced(mode: str) -> bool:
     return mode in (ENFORCED_SCHEMA, ENFORCED_VLLM)
 
 
-def demand(way: str | None, constraint: Constraint, name: str) -> dict[str, Any]:
+def request_fields(way: str | None, constraint: Constraint, name: str) -> dict[str, Any]:
     """The fields of a request that ask for the form in this way."""
     if way == OBJECT:
         return {"response_format": {"type": "json_object"}}
@@ -95,22 +95,22 @@ def demand(way: str | None, constraint: Constraint, name: str) -> dict[str, Any]
     return {}
 
 
-def canary(way: str) -> list[dict[str, str]]:
+def canary_body(way: str) -> list[dict[str, str]]:
     """A question whose natural answer is not of the form. Some endpoints want the word JSON where JSON is asked for."""
     words = "Say hello. Use no JSON." if way == OBJECT else "Say hello."
     return [{"role": "user", "content": words}]
 
 
-def harmless(mode: str) -> list[dict[str, str]]:
+def harmless_body(mode: str) -> list[dict[str, str]]:
     """A question that an endpoint which works answers, whatever form is asked for in this mode."""
     return [{"role": "user", "content": "Say hello in JSON." if mode == OBJECT else "Answer yes."}]
 
 
-def shown_by(way: str, constraint: Constraint, text: str | None) -> Found:
+def judge_support(way: str, constraint: Constraint, text: str | None) -> Support:
     """What a reply to the canary shows."""
     if way != OBJECT:
-        return Found.ENFORCED if constraint.met_by(text) else Found.IGNORED
+        return Support.ENFORCED if constraint.met_by(text) else Support.IGNORED
     try:
-        return Found.ENFORCED if isinstance(load(text or ""), dict) else Found.IGNORED
+        return Support.ENFORCED if isinstance(load(text or ""), dict) else Support.IGNORED
     except JsonFault:
-        return Found.IGNORED
+        return Support.IGNORED

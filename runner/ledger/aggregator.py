@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from runner.errors import DiskFull, RunLocked, StoppedEarly
-from runner.filesystem import shortage
-from runner.messages import Ack, Batch, History, Snapshot, Tally
+from runner.filesystem import describe_shortage
+from runner.messages import Ack, Batch, Snapshot, Tally, TrialProgress
 
 from .ledger import Ledger, Spend
 from .segments import Segment
@@ -51,14 +51,14 @@ class Aggregator:
 
     def snapshot(self) -> Snapshot:
         """The counts as of the last commit, and whether there is room for more."""
-        short = shortage(self._directory)
+        short = describe_shortage(self._directory)
         return Snapshot(dict(self._tallies), self._unrecorded, None if short is None else short.message)
 
-    def waiting(
+    def pending_trials(
         self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
-    ) -> list[tuple[int, int, History]]:
+    ) -> list[tuple[int, int, TrialProgress]]:
         """Trials of a model that are to be judged again: (shard, position, history)."""
-        return self._ledger.waiting(model, kinds, limit, skip)
+        return self._ledger.pending_trials(model, kinds, limit, skip)
 
     def done_positions(self, shard: int) -> set[int]:
         """The trials of a shard that have a judgment."""
@@ -68,9 +68,9 @@ class Aggregator:
         """The trials of a shard that wait to be judged again."""
         return self._ledger.pending_positions(shard)
 
-    def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
+    def unfinished_trials(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
         """(shard, position) → history of those trials that are still to be judged."""
-        return self._ledger.standing(trials)
+        return self._ledger.unfinished_trials(trials)
 
     def spend(self) -> dict[str, Spend]:
         """Everything ever spent in this run, by model."""
@@ -80,15 +80,15 @@ class Aggregator:
         """What a sender may have spent at most."""
         return self._ledger.spent_by(sender)
 
-    def mark_segment(self, rows: int) -> Segment | None:
+    def begin_segment(self, rows: int) -> Segment | None:
         """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
-        return self._ledger.segments.mark(rows)
+        return self._ledger.segments.begin_segment(rows)
 
-    def segment_done(self, number: int) -> None:
+    def finish_segment(self, number: int) -> None:
         """A segment is published."""
-        self._ledger.segments.done(number)
+        self._ledger.segments.finish_segment(number)
 
-    def keep(self, key: str, value: str) -> None:
+    def set_meta(self, key: str, value: str) -> None:
         """Keeps a value with the run."""
         self._ledger.set_meta(key, value)
 
@@ -113,9 +113,9 @@ class AggregatorHandle(Protocol):
     async def snapshot(self) -> Snapshot:
         """Live counts."""
 
-    async def waiting(
+    async def pending_trials(
         self, model: str, kinds: tuple[str, ...], limit: int, skip: frozenset[tuple[int, int]]
-    ) -> list[tuple[int, int, History]]:
+    ) -> list[tuple[int, int, TrialProgress]]:
         """Trials that wait to be judged again, in order, without those in `skip`."""
 
     async def done_positions(self, shard: int) -> set[int]:
@@ -127,16 +127,16 @@ class AggregatorHandle(Protocol):
     async def spent_by(self, sender: str) -> float:
         """What a sender of batches may have spent at most, in USD."""
 
-    async def mark_segment(self, rows: int) -> Segment | None:
+    async def begin_segment(self, rows: int) -> Segment | None:
         """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
 
-    async def segment_done(self, number: int) -> None:
+    async def finish_segment(self, number: int) -> None:
         """A segment is published."""
 
-    async def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
+    async def unfinished_trials(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
         """(shard, position) → history of those trials that are still to be judged."""
 
-    async def keep(self, key: str, value: str) -> None:
+    async def set_meta(self, key: str, value: str) -> None:
         """Keep a value with the run."""
 
 
@@ -156,10 +156,10 @@ class _LocalAggregator:
     async def snapshot(self) -> Snapshot:
         return await self._call(self._aggregator.snapshot)
 
-    async def waiting(
+    async def pending_trials(
         self, model: str, kinds: tuple[str, ...], limit: int, skip: frozenset[tuple[int, int]]
-    ) -> list[tuple[int, int, History]]:
-        return await self._call(self._aggregator.waiting, model, kinds, limit, skip)
+    ) -> list[tuple[int, int, TrialProgress]]:
+        return await self._call(self._aggregator.pending_trials, model, kinds, limit, skip)
 
     async def done_positions(self, shard: int) -> set[int]:
         return await self._call(self._aggregator.done_positions, shard)
@@ -170,17 +170,17 @@ class _LocalAggregator:
     async def spent_by(self, sender: str) -> float:
         return await self._call(self._aggregator.spent_by, sender)
 
-    async def mark_segment(self, rows: int) -> Segment | None:
-        return await self._call(self._aggregator.mark_segment, rows)
+    async def begin_segment(self, rows: int) -> Segment | None:
+        return await self._call(self._aggregator.begin_segment, rows)
 
-    async def segment_done(self, number: int) -> None:
-        await self._call(self._aggregator.segment_done, number)
+    async def finish_segment(self, number: int) -> None:
+        await self._call(self._aggregator.finish_segment, number)
 
-    async def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
-        return await self._call(self._aggregator.standing, trials)
+    async def unfinished_trials(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
+        return await self._call(self._aggregator.unfinished_trials, trials)
 
-    async def keep(self, key: str, value: str) -> None:
-        await self._call(self._aggregator.keep, key, value)
+    async def set_meta(self, key: str, value: str) -> None:
+        await self._call(self._aggregator.set_meta, key, value)
 
     async def close(self) -> None:
         await self._call(self._aggregator.close)

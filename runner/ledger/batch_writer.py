@@ -13,10 +13,10 @@ from dataclasses import asdict, astuple, dataclass, field
 from typing import Any, Protocol
 
 from runner.errors import JuryboxError
-from runner.messages import Ack, Attempt, Batch, Bound, History, Judgment, Tally, Usage, Waiting
+from runner.messages import Ack, Attempt, Batch, CostBound, Judgment, PendingTrial, Tally, TrialProgress, Usage
 
 from . import schema
-from .segments import to_publish
+from .segments import has_unpublished
 
 UNDECIDED_REQUESTS = 10_000
 """How many requests are remembered (and, after a restart, how far back attempts are searched) for a judgment that
@@ -38,7 +38,7 @@ class Spend:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class BatchEffect:
     """What a batch changed: the acknowledgement, and differences to the tallies of (judge, model)."""
 
     ack: Ack
@@ -58,14 +58,14 @@ class Statements(Protocol):
         """Executes once per row."""
 
 
-class Recorder:
+class BatchWriter:
     """Applies batches, one after the other."""
 
     def __init__(self, db: Statements) -> None:
         self._db = db
         self._undecided: OrderedDict[tuple[str, str], int] = OrderedDict()
 
-    def apply(self, batch: Batch) -> Recorded:
+    def apply(self, batch: Batch) -> BatchEffect:
         """Writes a batch inside the open transaction."""
         size = len(batch.attempts) + len(batch.judgments) + len(batch.waiting) + len(batch.reserved)
         last = self._db.value("SELECT seq FROM senders WHERE sender = ?", batch.sender)
@@ -74,7 +74,7 @@ class Recorder:
             if batch.seq == last and size != before:
                 # To acknowledge it would lose what it holds beyond the one that is stored.
                 raise JuryboxError(f"batch {batch.seq} of {batch.sender} came again with {size} records, not {before}")
-            return Recorded(Ack(batch.seq, 0), {})
+            return BatchEffect(Ack(batch.seq, 0), {})
         if last is not None and batch.seq != last + 1:
             raise JuryboxError(f"batch {batch.seq} of {batch.sender} came after its batch {last}")
 
@@ -87,7 +87,7 @@ class Recorder:
         self._add_waiting(batch.waiting, names, counts)
         self._db.change(schema.PUT_SENDER, batch.sender, batch.seq, size)
         self._remember(batch, requests)
-        return Recorded(Ack(batch.seq, duplicates), _changes(counts, spent))
+        return BatchEffect(Ack(batch.seq, duplicates), _changes(counts, spent))
 
     def _add_spend(self, attempts: Sequence[Attempt]) -> dict[JudgeModel, Spend]:
         spent: dict[JudgeModel, Spend] = {}
@@ -100,7 +100,7 @@ class Recorder:
 
     def _reserve(self, batch: Batch) -> None:
         """What an attempt took and what was reserved for it change places; both in this one transaction."""
-        more: defaultdict[str, Bound] = defaultdict(Bound)
+        more: defaultdict[str, CostBound] = defaultdict(CostBound)
         settled: defaultdict[str, float] = defaultdict(float)
         for model, bound in batch.reserved:
             more[model] += bound
@@ -155,7 +155,7 @@ class Recorder:
                 count[tally_of(why)] -= 1
         for renewed, trials in places.items():
             if trials:
-                to_publish(self._db, trials, renewed=renewed)
+                has_unpublished(self._db, trials, renewed=renewed)
         self._db.change_many(schema.ADD_DONE, [(more, shard) for shard, more in done.items()])
         self._db.change_many(schema.MARK_LATE, [(id_,) for id_ in late if id_ is not None])
         return len(late)
@@ -169,7 +169,7 @@ class Recorder:
         # that would be a random page per row, for this rare case alone.
         return known or self._db.value(schema.RECENT_ATTEMPT, UNDECIDED_REQUESTS, request)
 
-    def _add_waiting(self, waiting: Sequence[Waiting], names: dict[int, JudgeModel], counts: Counts) -> None:
+    def _add_waiting(self, waiting: Sequence[PendingTrial], names: dict[int, JudgeModel], counts: Counts) -> None:
         for trial in waiting:
             before = self._db.value(schema.WHY_PENDING, trial.shard, trial.position)
             if before is None and self._db.value(schema.IS_JUDGED, trial.shard, trial.position):
@@ -200,15 +200,15 @@ def tally_of(why: str) -> str:
     return "parked" if why == "parked" else "waiting"
 
 
-def history_text(history: History) -> str:
+def history_text(history: TrialProgress) -> str:
     """A history as `pending` keeps it."""
     return json.dumps(asdict(history))
 
 
-def history_of(text: str) -> History:
+def history_of(text: str) -> TrialProgress:
     """The inverse of `history_text`."""
     values = json.loads(text)
-    return History(**values | {"usage": Usage(**values["usage"])})
+    return TrialProgress(**values | {"usage": Usage(**values["usage"])})
 
 
 def _changes(counts: Counts, spent: dict[JudgeModel, Spend]) -> dict[JudgeModel, Tally]:

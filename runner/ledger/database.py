@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.errors import InputError, JuryboxError, LedgerDamaged, RunLocked, StoppedEarly
-from runner.filesystem import full, writing
+from runner.filesystem import disk_full_error, translate_full_disk
 
 from . import schema
 
@@ -37,13 +37,13 @@ class Database:
         """`checked`: it is known to be whole, unless whoever wrote to it last left without closing it."""
         self._path = path
         # SQLite takes it away when the last connection is closed.
-        self._check = not checked or log_of(path).exists()
+        self._check = not checked or wal_path(path).exists()
         if read_only and not path.is_file():
             raise InputError(f"{path}: there is no ledger here")
         if not read_only:
             try:
                 # Before SQLite makes it, so that the file and its -wal and -shm never have another mode.
-                with writing(path.parent):
+                with translate_full_disk(path.parent):
                     path.touch(mode=0o600)
             except OSError as error:
                 raise RunLocked(f"{path} cannot be written: {error.strerror}") from error
@@ -169,7 +169,7 @@ def _told(path: Path, error: sqlite3.Error) -> JuryboxError:
     whole_code = getattr(error, "sqlite_errorcode", 0)
     code = whole_code & 0xFF
     if code == sqlite3.SQLITE_FULL or whole_code in _CANNOT_GROW:
-        return full(path.parent, f"{path.name} cannot grow ({error})")
+        return disk_full_error(path.parent, f"{path.name} cannot grow ({error})")
     if code == sqlite3.SQLITE_IOERR:
         name = getattr(error, "sqlite_errorname", "")
         return StoppedEarly(f"{path}: {error} ({name}): look at the disk, then run the same command again to go on")
@@ -198,6 +198,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def log_of(path: Path) -> Path:
+def wal_path(path: Path) -> Path:
     """SQLite's write-ahead log of a database."""
     return path.with_name(f"{path.name}-wal")

@@ -16,15 +16,15 @@ from typing import Any
 
 from runner.errors import JuryboxError
 from runner.failpoints import failpoint
-from runner.messages import Batch, Bound, History, Shard, Tally, Usage
+from runner.messages import Batch, CostBound, Shard, Tally, TrialProgress, Usage
 
 from . import schema
-from .batch_writer import Counts, JudgeModel, Recorded, Recorder, Spend, history_of, tally_of
+from .batch_writer import BatchEffect, BatchWriter, Counts, JudgeModel, Spend, history_of, tally_of
 from .database import Database
 from .revisions import Revisions
 from .segments import Segments
 
-__all__ = ["Ledger", "Recorded", "ShardRow", "Spend"]
+__all__ = ["BatchEffect", "Ledger", "ShardRow", "Spend"]
 
 COPYING_MODEL = "copying_model"
 
@@ -48,7 +48,7 @@ class Ledger:
         `checked`: this session has done so, and it is done again only where the last writer was killed since.
         """
         self._db = Database(path, read_only, checked)
-        self._recorder = Recorder(self._db)
+        self._recorder = BatchWriter(self._db)
         self.revisions = Revisions(self._db)
         """How all judgments together give way to others."""
         self.segments = Segments(self._db)
@@ -90,7 +90,7 @@ class Ledger:
             self._db.change_many(schema.ADD_SHARD, map(astuple, shards))
             for statement in schema.FINISH_REPLAN:
                 self._db.change(statement)
-            self.segments.moved()
+            self.segments.record_move()
             return int(self._db.value("SELECT coalesce(sum(done), 0) FROM shards"))
 
     def shards(self) -> list[ShardRow]:
@@ -99,7 +99,7 @@ class Ledger:
 
     # --- recording
 
-    def record(self, batch: Batch) -> Recorded:
+    def record(self, batch: Batch) -> BatchEffect:
         """Commits a batch; one that was committed before is acknowledged and changes nothing."""
         try:
             recorded = self._commit(batch)
@@ -109,7 +109,7 @@ class Ledger:
         failpoint("after-commit")
         return recorded
 
-    def _commit(self, batch: Batch) -> Recorded:
+    def _commit(self, batch: Batch) -> BatchEffect:
         with self._db.transaction():
             recorded = self._recorder.apply(batch)
             failpoint("before-commit")
@@ -136,25 +136,25 @@ class Ledger:
         """The trials of a shard that wait to be judged again."""
         return {position for (position,) in self._db.rows("SELECT position FROM pending WHERE shard = ?", shard)}
 
-    def standing(self, trials: Iterable[tuple[int, int]]) -> dict[tuple[int, int], History]:
+    def unfinished_trials(self, trials: Iterable[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
         """(shard, position) → history of those trials that are to be judged: empty where nothing is recorded."""
-        found: dict[tuple[int, int], History] = {}
+        found: dict[tuple[int, int], TrialProgress] = {}
         for at in trials:
             history = self._db.value(schema.HISTORY, *at)
             if history is not None:
                 found[at] = history_of(history)
             elif not self._db.value(schema.IS_JUDGED, *at):
-                found[at] = History()
+                found[at] = TrialProgress()
         return found
 
-    def waiting(
+    def pending_trials(
         self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
-    ) -> list[tuple[int, int, History]]:
+    ) -> list[tuple[int, int, TrialProgress]]:
         """Trials of a model that wait for a reason in `kinds`, by reason and place, without `skip`.
 
         About `limit` of them: all those of a shard come together, since they may share a request.
         """
-        found: list[tuple[int, int, History]] = []
+        found: list[tuple[int, int, TrialProgress]] = []
         for why in kinds:
             for shard, position, history in self._db.stream(schema.WAITING, model, why):
                 if len(found) >= limit and shard != found[-1][0]:
@@ -185,18 +185,18 @@ class Ledger:
             total[model] = total.get(model, Spend()) + spend
         return total
 
-    def reserved(self) -> Bound:
+    def reserved(self) -> CostBound:
         """What may have been billed beyond all `spend`: requests that were never settled, of dead senders mostly.
 
         While workers run also what they have reserved for their next requests.
         """
         ((*bound, _),) = self._db.rows(schema.RESERVED)
-        return Bound(*bound)
+        return CostBound(*bound)
 
     def spent_by(self, sender: str) -> float:
         """What a sender of batches may have spent at most, in USD: settled, and reserved without being settled."""
         ((_, _, nano_usd, settled),) = self._db.rows(f"{schema.RESERVED} WHERE sender = ?", sender)
-        return float(settled + Bound(nano_usd=nano_usd).usd)
+        return float(settled + CostBound(nano_usd=nano_usd).usd)
 
     def earlier(self) -> Spend:
         """What was spent on pairs of judge and model that the plan no longer holds."""
@@ -245,7 +245,7 @@ class Ledger:
         """
         return self._db.rows(schema.CALLS, before)
 
-    def unread(self, beginning: int, end: int, before: int = schema.ALL_SHARDS) -> Iterator[Row]:
+    def malformed_replies(self, beginning: int, end: int, before: int = schema.ALL_SHARDS) -> Iterator[Row]:
         """Replies that were no verdict: judge, model, reading, so many first and last characters (see `unreadable`).
 
         With `before` those for trials that the plan has in the shards below it.

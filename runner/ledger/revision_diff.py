@@ -24,7 +24,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class JudgmentState:
     """How a trial stands: with a judgment, or `waiting` for one."""
 
     state: str
@@ -34,7 +34,7 @@ class Standing:
     scores: str | None = None
     """JSON object."""
 
-    def same(self, other: Standing) -> bool:
+    def same(self, other: JudgmentState) -> bool:
         """Whether both say the same of the trial. Why a reply is malformed is part of it."""
         return (self.state, self.reason, _data(self.verdict), _data(self.scores)) == (
             other.state,
@@ -51,7 +51,7 @@ class Standing:
         return f"{self.state} ({self.reason})" if self.reason else self.state
 
 
-WAITING = Standing("waiting")
+WAITING = JudgmentState("waiting")
 
 
 @dataclass(slots=True)
@@ -72,20 +72,20 @@ class _Change:
     examples: list[dict[str, str]] = field(default_factory=list)
 
 
-class Changes:
+class RevisionDiff:
     """Counts what is added; `name` tells (system, item id) of the trial at (shard, position)."""
 
     def __init__(self, name: Callable[[Place], tuple[str, str] | None]) -> None:
         self._name = name
         self.pairs: defaultdict[Pair, Counted] = defaultdict(Counted)
-        self._changes: defaultdict[Pair, dict[tuple[Standing, Standing], _Change]] = defaultdict(dict)
+        self._changes: defaultdict[Pair, dict[tuple[JudgmentState, JudgmentState], _Change]] = defaultdict(dict)
 
     @property
-    def changed(self) -> int:
+    def record(self) -> int:
         """Judgments that say something else now."""
         return sum(counted.changed for counted in self.pairs.values())
 
-    def add(self, pair: Pair, before: Standing, after: Standing, place: Place, key: bytes) -> None:
+    def add(self, pair: Pair, before: JudgmentState, after: JudgmentState, place: Place, key: bytes) -> None:
         """Count a trial that stood like `before` and stands like `after`."""
         counted = self.pairs[pair]
         if before.same(after):
@@ -95,7 +95,7 @@ class Changes:
         changes = self._changes[pair]
         step = (before, after)
         if step not in changes and len(changes) >= VERDICTS:
-            step = (Standing(before.state, before.reason), Standing(after.state, after.reason))
+            step = (JudgmentState(before.state, before.reason), JudgmentState(after.state, after.reason))
         change = changes.setdefault(step, _Change())
         change.trials += 1
         if len(change.examples) < EXAMPLES:
@@ -106,7 +106,7 @@ class Changes:
     def document(self) -> dict[str, Any]:
         """As JSON-able data."""
         return {
-            "changed": self.changed,
+            "changed": self.record,
             "unchanged": sum(counted.unchanged for counted in self.pairs.values()),
             "judge_models": [
                 {"judge": judge, "model": model, **asdict(counted)}
@@ -128,7 +128,7 @@ class Changes:
 
 
 def as_text(document: Mapping[str, Any]) -> str:
-    """The document of `Changes` as a person reads it."""
+    """The document of `RevisionDiff` as a person reads it."""
     lines = []
     for counted in document["judge_models"]:
         judged = counted["changed"] + counted["unchanged"]
@@ -150,11 +150,11 @@ def as_text(document: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _otherwise(before: Standing, after: Standing) -> str:
+def _otherwise(before: JudgmentState, after: JudgmentState) -> str:
     return " with other scores" if _data(before.verdict) == _data(after.verdict) else " in another part"
 
 
-def _standing(standing: Standing) -> dict[str, Any]:
+def _standing(standing: JudgmentState) -> dict[str, Any]:
     return {
         "state": standing.state,
         "reason": standing.reason,
@@ -163,11 +163,11 @@ def _standing(standing: Standing) -> dict[str, Any]:
     }
 
 
-def _stood(data: Mapping[str, Any]) -> Standing:
+def _stood(data: Mapping[str, Any]) -> JudgmentState:
     verdict, scores = (
         None if data[name] is None else json.dumps(data[name], ensure_ascii=False) for name in ("verdict", "scores")
     )
-    return Standing(data["state"], data["reason"], verdict, scores)
+    return JudgmentState(data["state"], data["reason"], verdict, scores)
 
 
 def _data(text: str | None) -> Any:

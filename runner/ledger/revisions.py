@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from runner.messages import History, Usage
+from runner.messages import TrialProgress, Usage
 
 from . import schema
 from .batch_writer import history_text
 from .database import Database
-from .revision_diff import Changes, Place, Standing, as_text
+from .revision_diff import JudgmentState, Place, RevisionDiff, as_text
 
 RETRY = "retry"
 """Why a judged trial waits."""
@@ -103,7 +103,7 @@ class Revision:
     parser_version: str
     """Of the reader that made it."""
     changes: dict[str, Any]
-    """The document of `Changes`."""
+    """The document of `RevisionDiff`."""
 
     def document(self) -> dict[str, Any]:
         """As JSON-able data."""
@@ -195,9 +195,9 @@ class Revisions:
         with self._db.transaction():
             made = None
             if self._db.value("SELECT EXISTS (SELECT 1 FROM renewed)"):
-                changes = Changes(name)
+                changes = RevisionDiff(name)
                 for shard, position, key, judge, model, *standings in self._db.stream(_OLD_AND_NEW):
-                    old, new = Standing(*standings[: len(JUDGED)]), Standing(*standings[len(JUDGED) :])
+                    old, new = JudgmentState(*standings[: len(JUDGED)]), JudgmentState(*standings[len(JUDGED) :])
                     changes.add((judge, model), old, new, (shard, position), key)
                 made = self._add(RETRY, parser_version, changes.document())
                 self._db.change(_REPLACE, made.number)
@@ -284,16 +284,16 @@ class Rescoring:
         """Say what attempts were read as: reading, parser version, id."""
         self._db.change_many(_SET_READING, readings)
 
-    def finish(self, parser_version: str, changes: Changes) -> Revision:
+    def finish(self, parser_version: str, changes: RevisionDiff) -> Revision:
         """Make the new revision of what was written."""
         told = {"parser_versions_before": self._read_by} | changes.document()
         return self._add("rescore", parser_version, told)
 
 
-def _fresh(from_revision: int, attempts: int, *rest: Any) -> History:
+def _fresh(from_revision: int, attempts: int, *rest: Any) -> TrialProgress:
     """What a judged trial has been through, with all its budgets given back."""
     *usage, official = rest
-    return History(
+    return TrialProgress(
         retry=from_revision + 1,
         attempts=attempts,
         usage=Usage(*usage),

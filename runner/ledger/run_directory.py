@@ -22,13 +22,13 @@ from typing import Any
 
 from judges import Judge, parse_judge
 from runner.config import RunConfig, parse_config
-from runner.dataset.remote_files import place_of
-from runner.endpoint.judge_model import Pair
-from runner.env_secrets import LEFT_OUT, variables_in
+from runner.dataset.remote_files import display_url
+from runner.endpoint.judge_model import JudgeModel
+from runner.env_secrets import LEFT_OUT, referenced_variables
 from runner.errors import InputError, MeaningChanged, RunLocked
-from runner.filesystem import is_full, writing
+from runner.filesystem import is_full, translate_full_disk
 
-from .database import log_of
+from .database import wal_path
 
 _SHORT = 120
 _CONTEXT = 40
@@ -36,21 +36,21 @@ _WORD = 20
 _NOTHING = object()
 
 
-def differences(path: str, before: Any, now: Any) -> Iterator[str]:
+def describe_differences(path: str, before: Any, now: Any) -> Iterator[str]:
     """A line for each value that differs, with its path; mappings are looked into."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys([*before, *now]):
             if before.get(key, _NOTHING) != now.get(key, _NOTHING):
-                yield from differences(f"{path}.{key}", before.get(key, _NOTHING), now.get(key, _NOTHING))
+                yield from describe_differences(f"{path}.{key}", before.get(key, _NOTHING), now.get(key, _NOTHING))
         return
     was, is_ = _text(before), _text(now)
     if len(was) <= _SHORT and len(is_) <= _SHORT:
         yield f"{path}: was {was}, is {is_}"
     else:
-        yield f"{path}: {around(was, is_)}"
+        yield f"{path}: {excerpt(was, is_)}"
 
 
-def around(before: str, now: str) -> str:
+def excerpt(before: str, now: str) -> str:
     """`…text [was] → [is] text…`, from the first word that differs, with a little of what stands around it."""
     start = _word_start(before, _common(before, now))
     end = _common(before[start:][::-1], now[start:][::-1])
@@ -174,7 +174,7 @@ class RunDirectory:
             )
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Hold the directory for this process. The lock ends with the process, however that ends."""
         file = self.path / "lock"
         try:
@@ -192,7 +192,7 @@ class RunDirectory:
                 ) from None
             before = os.read(descriptor, 1)
             # Two signs, since each alone is also left by some ends that were in order.
-            self.left_abruptly = bool(before) and log_of(self.ledger).exists()
+            self.left_abruptly = bool(before) and wal_path(self.ledger).exists()
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, str(os.getpid()).encode(), 0)
             try:
@@ -221,7 +221,7 @@ class RunDirectory:
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace the manifest in one step."""
         temporary = self.manifest_file.with_suffix(".tmp")
-        with writing(self.path):
+        with translate_full_disk(self.path):
             with temporary.open("w", encoding="utf-8") as file:
                 json.dump(manifest, file, indent=2, ensure_ascii=False)
                 file.flush()
@@ -237,11 +237,11 @@ class RunDirectory:
         if written is None:
             way = "put back a copy of it, or begin anew with the run's own command"
         else:
-            place = place_of(written, Path(manifest.get("base", ".")), manifest["name"])
+            place = display_url(written, Path(manifest.get("base", ".")), manifest["name"])
             way = f"the run's own command makes it anew from {place}, and judges only what was not published there"
         raise InputError(f"{self.path}: run.db is lost; {way}")
 
-    def opened(self) -> tuple[RunConfig, list[Judge]]:
+    def open(self) -> tuple[RunConfig, list[Judge]]:
         """Config and judges of the run that is here, as it was last carried out; InputError where there is none."""
         manifest = self.manifest()
         if manifest is None:
@@ -254,7 +254,9 @@ class RunDirectory:
         return config, [parse_judge(entry["source"], where, code=entry.get("code", "")) for entry in judges]
 
 
-def manifest_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], Pair]) -> dict[str, Any]:
+def manifest_of(
+    config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], JudgeModel]
+) -> dict[str, Any]:
     """What the manifest says of a run: config without secrets, judges with their source, and the meaning."""
     return {
         "format": FORMAT,
@@ -277,12 +279,14 @@ def _without_secrets(config: RunConfig) -> dict[str, Any]:
     for model in [*data["models"], *([reformat] if isinstance(reformat, dict) else [])]:
         for part in ("headers", "query"):
             for name, value in model.get("extra", {}).get(part, {}).items():
-                if not any(variables_in(value)):
+                if not any(referenced_variables(value)):
                     model["extra"][part][name] = LEFT_OUT
     return data
 
 
-def meaning_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], Pair]) -> dict[str, Any]:
+def meaning_of(
+    config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], JudgeModel]
+) -> dict[str, Any]:
     """What may not change under an old name, flat: path → value."""
     meaning: dict[str, Any] = {
         "items.fields": config.items.fields,
@@ -309,14 +313,14 @@ def meaning_of(config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[
 def changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What a config says otherwise than the one before, both as the manifest has them: a line each."""
     by_name = ({**config, "models": {model["name"]: model for model in config["models"]}} for config in (before, now))
-    return list(differences("config", *by_name))
+    return list(describe_differences("config", *by_name))
 
 
-def refuse_other_meaning(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def check_same_meaning(directory: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """MeaningChanged, with a diff, where a name that both know means something else now."""
     changed = [key for key in before if key in now and before[key] != now[key]]
     if changed:
-        told = [line for key in changed for line in differences(key, before[key], now[key])]
+        told = [line for key in changed for line in describe_differences(key, before[key], now[key])]
         lines = "".join(f"\n  {line}" for line in told)
         raise MeaningChanged(
             f"{directory}: holds a run that means something else:{lines}\n"

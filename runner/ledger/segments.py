@@ -114,7 +114,7 @@ class Segments:
         """What the ledger keeps of a run besides what is recorded: how endpoints enforce a form, and the like."""
         return dict(self._db.rows("SELECT key, value FROM meta WHERE key LIKE 'structured %' OR key = 'copying_model'"))
 
-    def turn_on(self, place: str, *, segment: int, edition: int, attempts: int) -> None:
+    def enable(self, place: str, *, segment: int, edition: int, attempts: int) -> None:
         """Publish to a place that holds so many segments and editions, and the attempts up to that one."""
         before = self.state()
         writer = secrets.token_hex(8) if before is None else before.writer
@@ -122,7 +122,7 @@ class Segments:
             self._db.change("DELETE FROM publishing")
             self._put(Published(place, writer, segment=segment, edition=edition, attempts=attempts))
 
-    def turn_off(self) -> None:
+    def disable(self) -> None:
         """Publish no more. What is judged meanwhile belongs to the edition that begins when it is turned on again."""
         state = self.state()
         if state is not None and state.on:
@@ -145,7 +145,7 @@ class Segments:
             edition = state.edition + 1
             self._put(replace(state, on=True, edition=edition, revision=revision, stale=False, whole=False))
 
-    def moved(self) -> None:
+    def record_move(self) -> None:
         """Inside the transaction that changes the plan: judgments have other places now, or none."""
         state = self.state()
         if state is not None:
@@ -153,7 +153,7 @@ class Segments:
                 self._db.change(f"DELETE FROM {table}")
             self._put(replace(state, stale=True))
 
-    def mark(self, rows: int) -> Segment | None:
+    def begin_segment(self, rows: int) -> Segment | None:
         """The next segment, of about so many rows, or the one that was begun; None: there is nothing to publish."""
         with self._db.transaction():
             state = self.state()
@@ -184,7 +184,7 @@ class Segments:
         failpoint("after-mark")
         return segment
 
-    def done(self, number: int) -> None:
+    def finish_segment(self, number: int) -> None:
         """A segment is published. Said again, it changes nothing."""
         failpoint("before-delete")
         with self._db.transaction():
@@ -221,7 +221,7 @@ def meta(run_id: str, state: Published) -> dict[str, str]:
     return {_RUN: run_id, _STATE: json.dumps(asdict(state))}
 
 
-def to_publish(db: Statements, trials: Iterable[tuple[int, int]], *, renewed: bool = False) -> None:
+def has_unpublished(db: Statements, trials: Iterable[tuple[int, int]], *, renewed: bool = False) -> None:
     """Inside the transaction that records judgments: they are to be published, if the run is."""
     # A lookup a batch: another process turns it on and off.
     state = db.value("SELECT value FROM meta WHERE key = ?", _STATE)

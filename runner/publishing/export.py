@@ -26,8 +26,8 @@ from runner.dataset.staged_items import Staged
 from runner.errors import InputError
 from runner.ledger.ledger import Ledger
 
-from .parquet_writer import arrow
-from .result_frames import COLUMNS, frames
+from .parquet_writer import as_arrow
+from .result_frames import COLUMNS, judgment_frames
 
 Format = Literal["jsonl", "csv", "parquet", "longmemeval"]
 Reading = Literal["official", "strict"]
@@ -37,7 +37,7 @@ _FORMULA = r"^[=+\-@]"
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportResult:
     """What an export wrote."""
 
     rows: int
@@ -66,7 +66,7 @@ def export(
     to: Path | None = None,
     select: Selection = Selection(),
     reading: Reading = "strict",
-) -> Exported:
+) -> ExportResult:
     """Write the selected results to a file, replaced in one step, or to stdout."""
     if format not in get_args(Format):
         raise InputError(f"--format {format}: must be one of {', '.join(get_args(Format))}")
@@ -75,7 +75,7 @@ def export(
     if reading == "official" and format != "longmemeval":
         raise InputError("--reading chooses the labels of --format longmemeval; the other formats hold both readings")
     select = _checked(select, ledger, staged, only_one=format == "longmemeval")
-    tables = frames(
+    tables = judgment_frames(
         staged, ledger, config, judges, judge=select.judge, model=select.model, fields=format == "longmemeval"
     )
     wanted = _wanted(select)
@@ -89,7 +89,7 @@ def export(
     if to is None and format == "parquet":
         raise InputError("--format parquet needs a file: give --to FILE")
     with _output(to) as file:
-        return Exported(write(selected, file, config), 0)
+        return ExportResult(write(selected, file, config), 0)
 
 
 def _wanted(select: Selection) -> list[pl.Expr]:
@@ -173,14 +173,16 @@ def _write_csv(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig
 
 def _write_parquet(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig) -> int:
     rows = 0
-    with pq.ParquetWriter(file, arrow(pl.DataFrame(schema=COLUMNS)).schema, compression="zstd") as writer:
+    with pq.ParquetWriter(file, as_arrow(pl.DataFrame(schema=COLUMNS)).schema, compression="zstd") as writer:
         for table in tables:
-            writer.write_table(arrow(table))
+            writer.write_table(as_arrow(table))
             rows += len(table)
     return rows
 
 
-def _write_longmemeval(tables: Iterator[pl.DataFrame], file: BinaryIO, label: Callable[[Any], bool | None]) -> Exported:
+def _write_longmemeval(
+    tables: Iterator[pl.DataFrame], file: BinaryIO, label: Callable[[Any], bool | None]
+) -> ExportResult:
     rows = left_out = 0
     for table in tables:
         # The official file has one row per question: of several repeats the first, and nothing of control items.
@@ -196,7 +198,7 @@ def _write_longmemeval(tables: Iterator[pl.DataFrame], file: BinaryIO, label: Ca
             }
             file.write(orjson.dumps(official) + b"\n")
             rows += 1
-    return Exported(rows, left_out)
+    return ExportResult(rows, left_out)
 
 
 def _label(judge: Judge, reading: Reading) -> Callable[[Any], bool | None]:

@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 from runner.errors import ConfigError
 from runner.ledger.segments import Segment
 
-from .object_store import Destination
-from .parquet_writer import arrow
+from .object_store import ObjectStore
+from .parquet_writer import as_arrow
 from .result_frames import ATTEMPT_COLUMNS, COLUMNS
 
 RUN, MANIFEST = "run.json", "manifest.json"
@@ -37,7 +37,7 @@ LOG, ATTEMPTS, RESULTS, RENEWED = "log", "attempts", "results", "renewed"
 EDITION, COMPLETE = "_edition.json", "_complete"
 
 
-class TakenOver(Exception):
+class LostOwnership(Exception):
     """Another writer goes on with this mirror. Its argument tells where."""
 
 
@@ -63,7 +63,7 @@ class Entry:
 class Mirror:
     """One run's mirror."""
 
-    def __init__(self, place: Destination) -> None:
+    def __init__(self, place: ObjectStore) -> None:
         self.place = place
 
     def run_id(self) -> str | None:
@@ -89,7 +89,7 @@ class Mirror:
         content = self.place.read(MANIFEST)
         return None if content is None else _data(self.place, MANIFEST, content)
 
-    def tell(self, manifest: Mapping[str, Any]) -> None:
+    def write_entry(self, manifest: Mapping[str, Any]) -> None:
         """Publish the manifest, in the place of the one before."""
         self.place.replace(MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False).encode())
 
@@ -114,7 +114,7 @@ class Mirror:
         if not self.place.create(_entry_name(entry.segment), _text(asdict(entry))):
             there = self.entry(entry.segment)
             if there != entry:
-                raise TakenOver(there.by if there else "")
+                raise LostOwnership(there.by if there else "")
 
     def put(self, name: str, content: bytes) -> None:
         """Put a file of a segment that was begun."""
@@ -153,9 +153,9 @@ def edition_folder(edition: int, revision: int) -> str:
 def parquet(frames: Iterable[pl.DataFrame], columns: Mapping[str, Any]) -> bytes:
     """The frames as one Parquet file."""
     buffer = io.BytesIO()
-    with pq.ParquetWriter(buffer, arrow(pl.DataFrame(schema=dict(columns))).schema, compression="zstd") as writer:
+    with pq.ParquetWriter(buffer, as_arrow(pl.DataFrame(schema=dict(columns))).schema, compression="zstd") as writer:
         for frame in frames:
-            writer.write_table(arrow(frame))
+            writer.write_table(as_arrow(frame))
     return buffer.getvalue()
 
 
@@ -167,7 +167,7 @@ def _text(data: Any) -> bytes:
     return json.dumps(data, ensure_ascii=False).encode()
 
 
-def _data(place: Destination, name: str, content: bytes) -> dict[str, Any]:
+def _data(place: ObjectStore, name: str, content: bytes) -> dict[str, Any]:
     try:
         data: dict[str, Any] = json.loads(content)
     except ValueError:

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from runner.dataset.remote_files import endpoint_of, is_remote, place_of, region_of, without_secrets
-from runner.dataset.staged_items import sync
+from runner.dataset.remote_files import display_url, endpoint_of, is_remote, region_of, without_secrets
+from runner.dataset.staged_items import sync_file
 from runner.errors import ConfigError
 from runner.failpoints import failpoint
 
@@ -35,7 +35,7 @@ class DestinationError(Exception):
     """The place cannot be read or written at present."""
 
 
-class Destination(Protocol):
+class ObjectStore(Protocol):
     """A place for files with names such as `results/1.parquet`."""
 
     @property
@@ -64,7 +64,7 @@ class Directory:
 
     def create(self, name: str, content: bytes) -> bool:
         """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
-        with _told(self.url):
+        with _describe_error(self.url):
             target = self._path / name
             if target.exists():
                 return False
@@ -78,21 +78,21 @@ class Directory:
                 created = _linked(temporary, target)
             finally:
                 temporary.unlink(missing_ok=True)
-            sync(target.parent)
+            sync_file(target.parent)
             failpoint("after-rename")
             return created
 
     def replace(self, name: str, content: bytes) -> None:
         """Put a file in the place of what is there."""
-        with _told(self.url):
+        with _describe_error(self.url):
             target = self._path / name
             self._folder(target.parent)
             self._written(target, content).replace(target)
-            sync(target.parent)
+            sync_file(target.parent)
 
     def read(self, name: str) -> bytes | None:
         """A file's content; None where there is none."""
-        with _told(self.url):
+        with _describe_error(self.url):
             try:
                 return (self._path / name).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
@@ -100,7 +100,7 @@ class Directory:
 
     def names(self, folder: str, after: str = "") -> list[str]:
         """All files below a folder, sorted; with `after` those whose names come behind that."""
-        with _told(self.url):
+        with _describe_error(self.url):
             files = (path for path in (self._path / folder).rglob("*") if path.is_file())
             found = [str(path.relative_to(self._path)) for path in files if not path.name.startswith(".")]
             return sorted(name for name in found if name > after)
@@ -109,7 +109,7 @@ class Directory:
         made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in made:
-            sync(each.parent)
+            sync_file(each.parent)
 
     def _written(self, target: Path, content: bytes) -> Path:
         # A name of its own: a writer that was taken for dead must not write into the same file.
@@ -218,13 +218,13 @@ class Bucket:
             raise DestinationError(f"{self.url}: {_reason(error)}") from None
 
 
-def destination(written: str, base: Path, name: str) -> Destination:
+def open_store(written: str, base: Path, name: str) -> ObjectStore:
     """The place that a config's `publish` names, and the part of it for the run of this name."""
-    place = place_of(written, base, name)
+    place = display_url(written, base, name)
     return Bucket(place) if is_remote(written) else Directory(Path(place))
 
 
-def refuse_inside(place: Destination, directory: Path) -> None:
+def check_outside_run(place: ObjectStore, directory: Path) -> None:
     """ConfigError where the place would be lost together with the run's directory."""
     if isinstance(place, Directory) and Path(place.url).is_relative_to(directory.resolve()):
         raise ConfigError(f"publish: {place.url} is inside the run's own directory, and would be lost together with it")
@@ -246,7 +246,7 @@ def _linked(temporary: Path, target: Path) -> bool:
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
+def _describe_error(url: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -23,12 +23,20 @@ from judges import Judge
 from runner.config import RunConfig
 from runner.dataset.staged_items import Staged
 from runner.errors import StoppedEarly
-from runner.filesystem import full, is_full
+from runner.filesystem import disk_full_error, is_full
 from runner.ledger.ledger import Ledger
 
-from .result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, frames
+from .result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, judgment_frames
 
-__all__ = ["arrow", "attempt_frames", "frames", "publish", "publish_news", "sync_directory", "write_parts"]
+__all__ = [
+    "as_arrow",
+    "attempt_frames",
+    "judgment_frames",
+    "publish",
+    "publish_changes",
+    "sync_directory",
+    "write_parts",
+]
 
 ROWS_PER_PART = 1_000_000
 """A part is closed by the first frame that reaches this."""
@@ -40,11 +48,11 @@ _EXCHANGE = 2
 
 def publish(directory: Path, config: RunConfig, judges: Mapping[str, Judge], staged: Staged, ledger: Ledger) -> None:
     """Write `results/` and `attempts/` of a run directory anew from its ledger."""
-    write_parts(directory / "results", frames(staged, ledger, config, judges), COLUMNS)
+    write_parts(directory / "results", judgment_frames(staged, ledger, config, judges), COLUMNS)
     write_parts(directory / "attempts", attempt_frames(ledger), ATTEMPT_COLUMNS)
 
 
-def publish_news(
+def publish_changes(
     directory: Path, config: RunConfig, judges: Mapping[str, Judge], staged: Staged, ledger: Ledger
 ) -> None:
     """`publish`, where the ledger holds other judgments than what is published."""
@@ -55,7 +63,9 @@ def publish_news(
         publish(directory, config, judges, staged, ledger)
     except OSError as error:
         if is_full(error):
-            raise full(directory, f"the results could not be written ({os.strerror(error.errno or 0)})") from None
+            raise disk_full_error(
+                directory, f"the results could not be written ({os.strerror(error.errno or 0)})"
+            ) from None
         raise StoppedEarly(
             f"{directory}: the results could not be written ({error.strerror}); every judgment is safe in "
             "run.db, and the same command writes them"
@@ -72,11 +82,11 @@ def write_parts(
         shutil.rmtree(fresh)
     fresh.mkdir(mode=0o700)
     try:
-        schema = arrow(pl.DataFrame(schema=dict(columns))).schema
+        schema = as_arrow(pl.DataFrame(schema=dict(columns))).schema
         for number, part in enumerate(_parts(iter(tables), rows_per_part)):
             with _part(fresh / f"part-{number:05d}.parquet", schema) as writer:
                 for table in part:
-                    writer.write_table(arrow(table))
+                    writer.write_table(as_arrow(table))
         if not any(fresh.iterdir()):
             with _part(fresh / "part-00000.parquet", schema):
                 pass
@@ -88,7 +98,7 @@ def write_parts(
     _switch(fresh, target)
 
 
-def arrow(frame: pl.DataFrame) -> pa.Table:
+def as_arrow(frame: pl.DataFrame) -> pa.Table:
     """The frame as an Arrow table whose scores and labels are maps."""
     table = frame.to_arrow()
     for index, field in enumerate(table.schema):

@@ -26,9 +26,20 @@ from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.ledger.segments import Published, Segment
 
-from .mirror import ATTEMPTS, COMPLETE, EDITION, RENEWED, Entry, Mirror, TakenOver, edition_folder, files_of, parquet
-from .object_store import DestinationError, destination, refuse_inside
-from .restore import Rebuilt, rebuild
+from .mirror import (
+    ATTEMPTS,
+    COMPLETE,
+    EDITION,
+    RENEWED,
+    Entry,
+    LostOwnership,
+    Mirror,
+    edition_folder,
+    files_of,
+    parquet,
+)
+from .object_store import DestinationError, check_outside_run, open_store
+from .restore import RestoredLedger, restore_ledger
 from .result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, segment_frames
 
 if TYPE_CHECKING:
@@ -46,7 +57,7 @@ ROWS = 20_000
 log = structlog.get_logger()
 
 
-class Publishing:
+class Publisher:
     """The publishing of one run directory in one session, where its config says where to."""
 
     def __init__(self, config: RunConfig, judges: Sequence[Judge], run: RunDirectory, base: Path) -> None:
@@ -55,25 +66,25 @@ class Publishing:
         self._run = run
         self.mirror: Mirror | None = None
         if config.publish is not None:
-            self.mirror = Mirror(destination(config.publish, base, config.name))
-            refuse_inside(self.mirror.place, run.path)
+            self.mirror = Mirror(open_store(config.publish, base, config.name))
+            check_outside_run(self.mirror.place, run.path)
         self._claimed = self._looked = False
         self._items: Staged | None = None
         self._troubled = False
         self._writing: asyncio.Future[None] | None = None
         self.published: str | None = None
         """Where the results are, if this session has published any."""
-        self.rebuilt: Rebuilt | None = None
+        self.rebuilt: RestoredLedger | None = None
         """What was made anew of a lost ledger."""
         self.trouble: str | None = None
         """Why not everything is published, where that is so at the end."""
 
-    def rebuild(self, meaning: Mapping[str, Any]) -> None:
+    def restore(self, meaning: Mapping[str, Any]) -> None:
         """Make the ledger anew where it is lost and the run was published. `meaning`: the config's."""
         if self.mirror is None or self._run.ledger.exists():
             return
         try:
-            found = rebuild(self.mirror, self._run, meaning)
+            found = restore_ledger(self.mirror, self._run, meaning)
         except DestinationError as error:
             raise ConfigError(
                 f"publish: cannot be read, so that it is not known whether this run is there: {error}; with "
@@ -89,11 +100,11 @@ class Publishing:
             raise ConfigError(
                 f"publish: cannot be written: {error}; with `publish: null` the run is judged without it"
             ) from None
-        except TakenOver as other:
+        except LostOwnership as other:
             raise ConfigError(self._taken_over(other)) from None
 
     @asynccontextmanager
-    async def beside(self, aggregator: AggregatorHandle) -> AsyncIterator[None]:
+    async def run_alongside(self, aggregator: AggregatorHandle) -> AsyncIterator[None]:
         """Publish while the block judges."""
         if self.mirror is None:
             yield
@@ -119,13 +130,13 @@ class Publishing:
         """Publish all that is left. `trouble` tells afterwards what could not be."""
         self.trouble = None
         if self.mirror is None:
-            ledger.segments.turn_off()
+            ledger.segments.disable()
             return
         try:
             self._begin(ledger, judging=False)
-            while (segment := ledger.segments.mark(ROWS)) is not None:
+            while (segment := ledger.segments.begin_segment(ROWS)) is not None:
                 self._carry_out(self.mirror, segment, ledger)
-                ledger.segments.done(segment.number)
+                ledger.segments.finish_segment(segment.number)
             if self.published is not None:
                 self._tell(self.mirror)
         except DestinationError as error:
@@ -133,12 +144,12 @@ class Publishing:
                 f"publishing is behind by {ledger.segments.behind():,} judgments and requests: {error}; "
                 "they are safe in run.db, and the same command publishes them"
             )
-        except TakenOver as other:
+        except LostOwnership as other:
             self.trouble = self._taken_over(other)
 
     def _begin(self, ledger: Ledger, judging: bool) -> None:
         if self.mirror is None:
-            ledger.segments.turn_off()
+            ledger.segments.disable()
             return
         state = ledger.segments.state()
         revision = ledger.revisions.present()
@@ -166,7 +177,7 @@ class Publishing:
         with suppress(DestinationError):
             try:
                 _refuse_successor(mirror, state)
-            except TakenOver as other:
+            except LostOwnership as other:
                 log.warning("publishing_ended", why=self._taken_over(other))
 
     def _claim(self, mirror: Mirror, ledger: Ledger, state: Published | None) -> None:
@@ -176,18 +187,18 @@ class Publishing:
             return
         last = mirror.last_entry()
         if last is None:
-            ledger.segments.turn_on(mirror.place.url, segment=0, edition=0, attempts=0)
+            ledger.segments.enable(mirror.place.url, segment=0, edition=0, attempts=0)
             return
         if state is None or last.writer != state.writer:
-            raise TakenOver(last.by)
+            raise LostOwnership(last.by)
         attempts = mirror.seal(last)
-        ledger.segments.turn_on(mirror.place.url, segment=last.segment, edition=last.edition, attempts=attempts)
+        ledger.segments.enable(mirror.place.url, segment=last.segment, edition=last.edition, attempts=attempts)
 
     async def _keep(self, aggregator: AggregatorHandle, mirror: Mirror, ended: asyncio.Event) -> None:
         while not ended.is_set():
             try:
                 caught_up = await self._next(aggregator, mirror)
-            except TakenOver as other:
+            except LostOwnership as other:
                 log.warning("publishing_ended", why=self._taken_over(other))
                 return
             if caught_up:
@@ -198,7 +209,7 @@ class Publishing:
     async def _next(self, aggregator: AggregatorHandle, mirror: Mirror) -> bool:
         """Publish a segment; whether nothing is left for the moment."""
         try:
-            segment = await aggregator.mark_segment(ROWS)
+            segment = await aggregator.begin_segment(ROWS)
             if segment is None:
                 return True
             self._writing = asyncio.ensure_future(asyncio.to_thread(self._read_and_write, mirror, segment))
@@ -206,8 +217,8 @@ class Publishing:
                 await self._writing
             finally:
                 self._writing = None
-            await aggregator.segment_done(segment.number)
-        except TakenOver:
+            await aggregator.finish_segment(segment.number)
+        except LostOwnership:
             raise
         except Exception as error:
             # Whatever it is: the judging goes on, and at the end of the run it comes again, and is told as what it is.
@@ -259,9 +270,9 @@ class Publishing:
         manifest = self._run.manifest()
         if manifest is not None:
             stands = stands or (mirror.manifest() or {}).get("results")
-            mirror.tell(manifest | ({"results": stands} if stands else {}))
+            mirror.write_entry(manifest | ({"results": stands} if stands else {}))
 
-    def _taken_over(self, other: TakenOver) -> str:
+    def _taken_over(self, other: LostOwnership) -> str:
         assert self.mirror is not None
         where = f" at {other}" if str(other) else ""
         return (
@@ -274,4 +285,4 @@ def _refuse_successor(mirror: Mirror, state: Published) -> None:
     """TakenOver where another directory has written after this one's last segment."""
     following = mirror.entry(state.segment + 1)
     if following is not None and (state.open is None or following.writer != state.writer):
-        raise TakenOver(following.by)
+        raise LostOwnership(following.by)

@@ -23,16 +23,16 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from judges import PARSER_VERSION
-from runner.dataset.staged_items import sync
+from runner.dataset.staged_items import sync_file
 from runner.errors import MeaningChanged
 from runner.ledger import schema, segments
 from runner.ledger.database import Database
-from runner.ledger.revision_diff import WAITING, Changes, Standing
+from runner.ledger.revision_diff import WAITING, JudgmentState, RevisionDiff
 from runner.ledger.revisions import JUDGED, RETRY, Revision
-from runner.ledger.run_directory import REBUILT, RunDirectory, refuse_other_meaning
+from runner.ledger.run_directory import REBUILT, RunDirectory, check_same_meaning
 from runner.ledger.segments import Published
 
-from .mirror import ATTEMPTS, EDITION, RENEWED, RESULTS, Entry, Mirror, TakenOver
+from .mirror import ATTEMPTS, EDITION, RENEWED, RESULTS, Entry, LostOwnership, Mirror
 from .object_store import DestinationError
 
 _RETIRED = ("shard", "position", "key", *schema.OUTCOME_COLUMNS, "judge", "model", "repeat", "retired_at")
@@ -51,7 +51,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RestoredLedger:
     """What came back."""
 
     url: str
@@ -68,7 +68,7 @@ class Rebuilt:
         return f"there was no run.db here: rebuilt from {self.url}, {told}{lacking}"
 
 
-def rebuild(mirror: Mirror, run: RunDirectory, meaning: Mapping[str, Any]) -> Rebuilt | None:
+def restore_ledger(mirror: Mirror, run: RunDirectory, meaning: Mapping[str, Any]) -> RestoredLedger | None:
     """Make the ledger of the mirror's run, which must mean the same; None where nothing was published yet.
 
     DestinationError where the mirror cannot be read: the run is not to begin anew then.
@@ -80,7 +80,7 @@ def rebuild(mirror: Mirror, run: RunDirectory, meaning: Mapping[str, Any]) -> Re
     manifest = mirror.manifest()
     if manifest is not None:
         try:
-            refuse_other_meaning(Path(url), manifest["meaning"], meaning)
+            check_same_meaning(Path(url), manifest["meaning"], meaning)
         except MeaningChanged as error:
             raise MeaningChanged(f"publish: {error.message}\nOr publish to another place.") from None
     writer = secrets.token_hex(8)
@@ -107,8 +107,8 @@ def rebuild(mirror: Mirror, run: RunDirectory, meaning: Mapping[str, Any]) -> Re
     finally:
         db.close()
     file.rename(run.ledger)
-    sync(run.path)
-    return Rebuilt(url, attempts, last - attempts, judgments)
+    sync_file(run.path)
+    return RestoredLedger(url, attempts, last - attempts, judgments)
 
 
 def _take_over(mirror: Mirror, writer: str, run: RunDirectory) -> Entry:
@@ -120,7 +120,7 @@ def _take_over(mirror: Mirror, writer: str, run: RunDirectory) -> Entry:
         claim = Entry(number + 1, writer, edition, revision, until, until, (), last.kept if last else {}, by)
         try:
             mirror.begin(claim)
-        except TakenOver:
+        except LostOwnership:
             # It wrote in this very moment.
             continue
         if last is not None:
@@ -168,15 +168,15 @@ class _Rebuilding:
 
     def _settle(self, revision: int, names: Sequence[str]) -> None:
         """Let what a retry has brought that is not at its end stand as a revision."""
-        changes = Changes(lambda place: None)
+        changes = RevisionDiff(lambda place: None)
         with self._db.transaction():
             for name in names:
                 for row in self._rows(name):
                     judgment = _judgment(row)
                     key = bytes.fromhex(row["key"])
-                    before = [Standing(*old) for old in self._db.rows(_OLD, key)]
+                    before = [JudgmentState(*old) for old in self._db.rows(_OLD, key)]
                     new = dict(zip(_RETIRED, judgment, strict=True))
-                    after = Standing(*(new[column] for column in JUDGED))
+                    after = JudgmentState(*(new[column] for column in JUDGED))
                     changes.add((row["judge"], row["model"]), before[0] if before else WAITING, after, (0, 0), key)
                     self._db.change(_ADD_RETIRED, *judgment)
             made = Revision(revision, RETRY, time.time(), PARSER_VERSION, changes.document())

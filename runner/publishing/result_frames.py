@@ -134,7 +134,7 @@ _RAW: dict[str, Any] = {
 """How the ledger's columns come."""
 
 
-def frames(
+def judgment_frames(
     staged: Staged,
     ledger: Ledger,
     config: RunConfig,

@@ -11,19 +11,19 @@ from runner.dataset.sampling import KINDS
 from runner.dataset.staged_items import Staged
 from runner.ledger.ledger import Ledger
 from runner.messages import Tally
-from runner.publishing.result_frames import attempt_frames, frames
+from runner.publishing.result_frames import attempt_frames, judgment_frames
 from runner.stats.agreement import agreement, people, people_agreement
-from runner.stats.batch_effects import Neighbours, neighbours
-from runner.stats.clustered_errors import Questions
-from runner.stats.counting import PAIR, Counts, add, count, over_limit, served
-from runner.stats.injection_stats import susceptibility
+from runner.stats.batch_effects import BatchEffect, batch_effects
+from runner.stats.clustered_errors import ClusterSums
+from runner.stats.counting import PAIR, Counts, add, count, over_limit, served_values
+from runner.stats.injection_stats import injection_stats
 from runner.stats.metrics import Latency, latencies, results
-from runner.stats.model_drift import serving
+from runner.stats.model_drift import served_versions
 from runner.stats.verdict_counts import echoes
 
 from .failures import Failures
 from .model import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, Report
-from .parse_summary import how_read
+from .parse_summary import summarize_parsing
 
 SIMULATED = "jurybox-simulate"
 """How the `system_fingerprint` of the simulated endpoint begins."""
@@ -43,9 +43,9 @@ def build(
     choices = {judge.name: judge.choices for judge in judges.values() if judge.choices}
     choosing = {name: judges[name].verdict_fields[0] for name in choices}
     # Repeats are several judgments of every answer.
-    questions = Questions(staged.coverage if config.repeats > 1 else staged.several, scales)
+    questions = ClusterSums(staged.coverage if config.repeats > 1 else staged.several, scales)
     failures = Failures()
-    seen = failures.watch(questions.watch(frames(staged, ledger, config, judges)))
+    seen = failures.watch(questions.watch(judgment_frames(staged, ledger, config, judges)))
     counts = add(count(frame, labels, scales, choosing) for frame in seen)
     shards = ledger.shards()
     judge_order = {name: place for place, name in enumerate(judges)}
@@ -59,7 +59,7 @@ def build(
     agreeing = agreement(counts, labels, scales) if counts else []
     own = [row for row in shards if not staged.is_control(row.shard.first_row)]
     planned_rows = max((row.shard.first_row + row.shard.rows for row in own), default=0)
-    swayed = susceptibility(counts.tables, scales, choices, [kind.name for kind in KINDS]) if counts else []
+    swayed = injection_stats(counts.tables, scales, choices, [kind.name for kind in KINDS]) if counts else []
     over = over_limit(counts, config.max_unscored) if counts else []
     return Report(
         name=name,
@@ -92,10 +92,10 @@ def build(
             sorted(_batches(counts, judges, ledger, len(own)), key=lambda each: place(each.judge, each.model))
         ),
         flags=tuple(sorted(_flags(counts), key=lambda each: (*place(each.judge, each.model), -each.trials, each.code))),
-        failures=failures.told(ledger, place),
-        reading=how_read(counts, ledger, scales, choices, place, ledger.tallies(), len(own)),
+        failures=failures.listed(ledger, place),
+        reading=summarize_parsing(counts, ledger, scales, choices, place, ledger.tallies(), len(own)),
         serving=tuple(
-            sorted(serving(counts, scales) if counts else (), key=lambda each: place(each.judge, each.model))
+            sorted(served_versions(counts, scales) if counts else (), key=lambda each: place(each.judge, each.model))
         ),
         costs=tuple(_costs(config, counts, sorted(ledger.tallies().items(), key=lambda entry: place(*entry[0])))),
         earlier=ledger.earlier(),
@@ -105,13 +105,13 @@ def build(
     )
 
 
-def _batches(counts: Counts | None, judges: Mapping[str, Judge], ledger: Ledger, before: int) -> list[Neighbours]:
+def _batches(counts: Counts | None, judges: Mapping[str, Judge], ledger: Ledger, before: int) -> list[BatchEffect]:
     batched = {name: list(judge.scales()) for name, judge in judges.items() if judge.batch is not None}
     if counts is None or not batched:
         return []
     # Replies that were no use, and so decided nothing, stand with the attempts alone.
     examples = {name: example for name in batched if (example := judges[name].example)}
-    return neighbours(counts, batched, echoes(attempt_frames(ledger, before=before) if examples else (), examples))
+    return batch_effects(counts, batched, echoes(attempt_frames(ledger, before=before) if examples else (), examples))
 
 
 def _flags(counts: Counts | None) -> list[Flag]:
@@ -120,7 +120,7 @@ def _flags(counts: Counts | None) -> list[Flag]:
 
 def _judge(judge: Judge, staged: Staged, counts: Counts | None) -> JudgeFacts:
     facts = staged.judges[judge.name]
-    versions = served(counts, "parser_version") if counts else {}
+    versions = served_values(counts, "parser_version") if counts else {}
     return JudgeFacts(
         name=judge.name,
         fingerprint=judge.fingerprint,
@@ -134,9 +134,9 @@ def _judge(judge: Judge, staged: Staged, counts: Counts | None) -> JudgeFacts:
 
 
 def _models(config: RunConfig, counts: Counts | None) -> Iterable[ModelFacts]:
-    names = served(counts, "served_model") if counts else {}
-    modes = served(counts, "structured") if counts else {}
-    prints = served(counts, "system_fingerprint") if counts else {}
+    names = served_values(counts, "served_model") if counts else {}
+    modes = served_values(counts, "structured") if counts else {}
+    prints = served_values(counts, "system_fingerprint") if counts else {}
     for model in config.models:
         simulated = any(value.startswith(SIMULATED) for value in _of(prints, 1, model.name))
         yield ModelFacts(

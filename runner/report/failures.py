@@ -17,7 +17,7 @@ import polars as pl
 
 from runner.ledger.ledger import Ledger
 from runner.log import redact
-from runner.stats.malformed_examples import shown
+from runner.stats.malformed_examples import abridge
 
 MOST = 100
 """So many are told in the document."""
@@ -66,7 +66,7 @@ class Failures:
                     kept += alike.head(MOST - len(kept)).rows(named=True)
             yield frame
 
-    def told(self, ledger: Ledger, place: Callable[[str, str], tuple[int, int]]) -> tuple[Failure, ...]:
+    def listed(self, ledger: Ledger, place: Callable[[str, str], tuple[int, int]]) -> tuple[Failure, ...]:
         """After all frames: up to `MOST`, some of every kind. `place`: where a judge × model stands in the report."""
         picked = spread([row for rows in self._kept.values() for row in rows], MOST, itemgetter(*_KIND))
         told = (Failure(**{name: row[name] for name in _KNOWN}, error=_words(ledger, row)) for row in picked)
@@ -91,4 +91,4 @@ def _words(ledger: Ledger, row: Row) -> str | None:
     if words is None:
         return None
     line = " ".join(redact(words.removeprefix(f"{row['reason']}: ")).split())
-    return shown(line, line)
+    return abridge(line, line)

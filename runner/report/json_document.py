@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from runner.stats.agreement import Agreement
-from runner.stats.batch_effects import Neighbours
+from runner.stats.batch_effects import BatchEffect
 from runner.stats.estimators import Mean, Metric, Rate
-from runner.stats.injection_stats import Part, Susceptibility
+from runner.stats.injection_stats import InjectionStats, Part
 from runner.stats.metrics import Binary, Line, Result
 
 from .model import SCHEMA_VERSION, Cost, Report
-from .notices import amounts, notices
+from .notices import notices, unsettled_document
 
 
 def to_json(report: Report) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "unscored": report.unscored,
         "cost_usd": report.cost_usd,
         "requests": report.requests,
-        "unsettled": amounts(report.unsettled),
+        "unsettled": unsettled_document(report.unsettled),
         "notices": notices(report),
         "config": {
             "repeats": report.repeats,
@@ -134,12 +134,12 @@ def _agreement(entry: Agreement) -> dict[str, Any]:
     }
 
 
-def _controls(entry: Susceptibility) -> Iterator[dict[str, Any]]:
+def _controls(entry: InjectionStats) -> Iterator[dict[str, Any]]:
     for part in entry.controls:
         yield {"judge": entry.judge, "model": entry.model, "control": part.name, **_part(part)}
 
 
-def _injection(entry: Susceptibility) -> dict[str, Any]:
+def _injection(entry: InjectionStats) -> dict[str, Any]:
     return {
         "judge": entry.judge,
         "model": entry.model,
@@ -167,7 +167,7 @@ def _rate(share: Metric, n: int) -> dict[str, Any]:
     return {"hits": hits, "n": n, "value": share.value, "low": share.low, "high": share.high}
 
 
-def _batches(entry: Neighbours) -> dict[str, Any]:
+def _batches(entry: BatchEffect) -> dict[str, Any]:
     return asdict(entry) | {"size_matters": entry.size_matters, "place_matters": entry.place_matters}
 
 

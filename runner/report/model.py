@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runner.dataset.sampling import Drawn
+from runner.dataset.sampling import SampleSummary
 from runner.ledger.ledger import Spend
-from runner.messages import Bound, Usage
+from runner.messages import CostBound, Usage
 from runner.stats.agreement import Agreement
-from runner.stats.batch_effects import Neighbours
-from runner.stats.injection_stats import Susceptibility
+from runner.stats.batch_effects import BatchEffect
+from runner.stats.injection_stats import InjectionStats
 from runner.stats.metrics import Latency, Result
-from runner.stats.model_drift import Served
+from runner.stats.model_drift import ServedVersion
 
 from .failures import Failure
-from .parse_summary import Reading
+from .parse_summary import ParseSummary
 
 SCHEMA_VERSION = 1
 """Of the JSON document; changes when a key changes its meaning or goes."""
@@ -109,7 +109,7 @@ class Report:
     items: int
     duplicates: int
     rejects: int
-    sample: Drawn | None
+    sample: SampleSummary | None
     """The items are a sample of those that there were."""
     empty_response: str
     """What the config says of empty answers: judge, wrong or error."""
@@ -124,19 +124,19 @@ class Report:
     models: tuple[ModelFacts, ...]
     results: tuple[Result, ...]
     agreement: tuple[Agreement, ...]
-    batches: tuple[Neighbours, ...]
+    batches: tuple[BatchEffect, ...]
     flags: tuple[Flag, ...]
     failures: tuple[Failure, ...]
     """Trials that ended in an error: some of each kind."""
-    reading: Reading
-    serving: tuple[Served, ...]
+    reading: ParseSummary
+    serving: tuple[ServedVersion, ...]
     """The parts of what was judged by a model that changed on its endpoint meanwhile."""
     costs: tuple[Cost, ...]
     earlier: Spend
     """What was spent on judges and models that the plan no longer holds."""
-    unsettled: Bound
+    unsettled: CostBound
     """What may have been billed besides: requests that came to no end that is known."""
-    susceptibility: tuple[Susceptibility, ...]
+    susceptibility: tuple[InjectionStats, ...]
     """What judges made of control items, and of items whose text may be meant to steer them."""
     over_limit: tuple[OverLimit, ...]
 

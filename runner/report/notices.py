@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from runner.messages import Bound
-from runner.stats.batch_effects import BEYOND_CHANCE, Neighbours, Part
+from runner.messages import CostBound
+from runner.stats.batch_effects import BEYOND_CHANCE, BatchEffect, Part
 from runner.stats.estimators import LEAST_GROUP
-from runner.stats.injection_stats import Susceptibility
-from runner.stats.model_drift import Served
-from runner.stats.parse_stats import Bias, FirstReplies, Ways
+from runner.stats.injection_stats import InjectionStats
+from runner.stats.model_drift import ServedVersion
+from runner.stats.parse_stats import Bias, FirstReplies, ParsePaths
 
 from .formatting import p_value, usd
 from .model import Coverage, Report
-from .parse_summary import Reading
+from .parse_summary import ParseSummary
 
 CUT_ABOVE = 0.03
 """A larger share of replies that were cut off is told, with the remedy."""
@@ -55,10 +55,10 @@ def notices(report: Report) -> list[str]:
             said.extend([f"{whose}{text} ({_items(count)})"] if count else [])
         if judge.unrouted:
             said.append(f"{judge.name}: no route matches {_items(judge.unrouted)}; this judge leaves them out.")
-    said.extend(changed(report.serving))
+    said.extend(model_drift_notices(report.serving))
     said.extend(_reading_notices(report.reading))
-    said.extend(sway(report.susceptibility))
-    said.extend(text for entry in report.batches for text in moved(entry))
+    said.extend(injection_notices(report.susceptibility))
+    said.extend(text for entry in report.batches for text in batch_effect_notices(entry))
     if report.rejects:
         rows = "row was rejected and is" if report.rejects == 1 else "rows were rejected and are"
         said.append(f"{report.rejects:,} input {rows} listed in items/rejects.jsonl.")
@@ -84,7 +84,7 @@ def notices(report: Report) -> list[str]:
             "the cost includes them."
         )
     if report.unsettled:
-        said.append(words(report.unsettled))
+        said.append(describe_unsettled(report.unsettled))
     if report.several:
         counts = ", ".join(f"{system} {questions:,}" for system, questions in sorted(report.several.items()))
         said.append(f"Questions with several answers: {counts}; {_taken(report, 'answers')}.")
@@ -114,7 +114,7 @@ def _items(count: int) -> str:
     return f"{count:,} item" + ("" if count == 1 else "s")
 
 
-def _reading_notices(reading: Reading) -> list[str]:
+def _reading_notices(reading: ParseSummary) -> list[str]:
     """What a reader must know before the numbers."""
     cut = [entry for entry in reading.first_replies if (entry.cut.value or 0.0) > CUT_ABOVE]
     moved = [(entry, bias) for entry in reading.ways for bias in entry.biases if bias.p < BEYOND_CHANCE]
@@ -132,7 +132,7 @@ def _cut(entries: Sequence[FirstReplies]) -> str:
     return said
 
 
-def _biased(found: Sequence[tuple[Ways, Bias]]) -> str:
+def _biased(found: Sequence[tuple[ParsePaths, Bias]]) -> str:
     differences = "; ".join(
         f"{entry.judge} × {entry.model}: {bias.of}"
         + ("" if bias.strict is None or bias.rest is None else f" {bias.strict:.4f} and {bias.rest:.4f}")
@@ -145,7 +145,7 @@ def _biased(found: Sequence[tuple[Ways, Bias]]) -> str:
     )
 
 
-def changed(parts: Sequence[Served]) -> list[str]:
+def model_drift_notices(parts: Sequence[ServedVersion]) -> list[str]:
     """What a reader must know of it before the numbers."""
     said = []
     for (judge, model), held in groupby(parts, key=lambda part: (part.judge, part.model)):
@@ -159,7 +159,7 @@ def changed(parts: Sequence[Served]) -> list[str]:
     return said
 
 
-def moved(entry: Neighbours) -> list[str]:
+def batch_effect_notices(entry: BatchEffect) -> list[str]:
     """What is to be said where a batch moves its scores."""
     whose = f"{entry.judge} × {entry.model}: the mean {entry.score} differs"
     why = "the size is part of what was measured."
@@ -180,7 +180,7 @@ def _ends(parts: Sequence[Part]) -> str:
     return f"{low:.2f} at {low_at}, {high:.2f} at {high_at}"
 
 
-def sway(found: Iterable[Susceptibility]) -> Iterator[str]:
+def injection_notices(found: Iterable[InjectionStats]) -> Iterator[str]:
     """A sentence for each judge × model and score that passed control items, and for each that judged suspects."""
     entries = list(found)
     for entry in entries:
@@ -201,12 +201,12 @@ def sway(found: Iterable[Susceptibility]) -> Iterator[str]:
         yield f"{', '.join(names)}: {said}"
 
 
-def signs_of(entry: Susceptibility) -> str:
+def signs_of(entry: InjectionStats) -> str:
     """The signs that were found, and in how many trials."""
     return ", ".join(f"{sign.replace('_', ' ')} {n:,}" for sign, n in entry.signs.items())
 
 
-def words(bound: Bound) -> str:
+def describe_unsettled(bound: CostBound) -> str:
     """In one line, for a report and for a status."""
     requests = "1 request" if bound.requests == 1 else f"{bound.requests:,} requests"
     most = f"{requests}, {bound.tokens:,} tokens"
@@ -214,6 +214,6 @@ def words(bound: Bound) -> str:
     return f"Up to {most} more may have been billed: requests in flight when a process ended, or without an answer."
 
 
-def amounts(bound: Bound) -> dict[str, Any]:
+def unsettled_document(bound: CostBound) -> dict[str, Any]:
     """As JSON-able data."""
     return {"requests": bound.requests, "tokens": bound.tokens, "cost_usd": bound.usd}

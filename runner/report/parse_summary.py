@@ -10,29 +10,29 @@ from judges import Scale
 from runner.ledger.ledger import Ledger
 from runner.ledger.schema import ALL_SHARDS
 from runner.stats.counting import Counts
-from runner.stats.malformed_examples import BEGINNING, END, Unreadable, commonest
+from runner.stats.malformed_examples import BEGINNING, END, MalformedExample, top_examples
 from runner.stats.parse_stats import (
     UNSCORED,
     Call,
     FirstReplies,
     Pair,
+    ParsePaths,
     StepCalls,
-    Ways,
     coercions,
     first_replies,
+    parse_paths,
     step_calls,
-    ways,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParseSummary:
     """How replies were read, of every judge × model of the plan."""
 
     first_replies: tuple[FirstReplies, ...] = ()
-    ways: tuple[Ways, ...] = ()
+    ways: tuple[ParsePaths, ...] = ()
     coercions: Mapping[Pair, Mapping[str, int]] | None = None
-    unreadable: tuple[Unreadable, ...] = ()
+    unreadable: tuple[MalformedExample, ...] = ()
     calls: tuple[StepCalls, ...] = ()
     """Those of the plan, and those of models that it holds only to reformat."""
 
@@ -61,7 +61,7 @@ class Reading:
         }
 
 
-def how_read(
+def summarize_parsing(
     counts: Counts | None,
     ledger: Ledger,
     scales: Mapping[str, Mapping[str, Scale]],
@@ -69,12 +69,12 @@ def how_read(
     place: Callable[[str, str], tuple[int, int]],
     planned: Iterable[Pair],
     before: int = ALL_SHARDS,
-) -> Reading:
+) -> ParseSummary:
     """`place`: where a planned judge × model stands in the report; `before`: the first shard of control items, of which
     only the calls are told.
     """
     if counts is None:
-        return Reading()
+        return ParseSummary()
     known = set(planned)
 
     def order(entry: Any) -> tuple[int, ...]:
@@ -83,12 +83,12 @@ def how_read(
 
     calls = [call for call in map(Call._make, ledger.calls()) if _of_plan(call, known)]
     mine = [call for call in map(Call._make, ledger.calls(before)) if (call.judge, call.model) in known]
-    unread = (row for row in ledger.unread(BEGINNING, END, before) if (row[0], row[1]) in known)
-    return Reading(
+    unread = (row for row in ledger.malformed_replies(BEGINNING, END, before) if (row[0], row[1]) in known)
+    return ParseSummary(
         tuple(sorted(first_replies(mine), key=order)),
-        tuple(sorted(ways(counts, scales, choices), key=order)),
+        tuple(sorted(parse_paths(counts, scales, choices), key=order)),
         coercions(counts),
-        tuple(sorted(commonest(unread), key=order)),
+        tuple(sorted(top_examples(unread), key=order)),
         tuple(sorted(step_calls(calls), key=order)),
     )
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.stats.batch_effects import Neighbours, Part
+from runner.stats.batch_effects import BatchEffect, Part
 from runner.stats.estimators import LEAST_GROUP, Difference, Rate
-from runner.stats.parse_stats import FirstReplies, Way, Ways
+from runner.stats.parse_stats import FirstReplies, ParsePath, ParsePaths
 
 from .formatting import JUDGE, MODEL, NONE, Column, Table, ends, interval, number, p_value, usd
 from .model import Report
@@ -136,19 +136,19 @@ def _range(share: Rate) -> str:
     return NONE if share.low is None or share.high is None else f"{share.low:.2%}–{share.high:.2%}"
 
 
-def _score(way: Way, name: str) -> str:
+def _score(way: ParsePath, name: str) -> str:
     found = way.scores.get(name) or way.choices.get(name)
     return number(found.value) if found else NONE
 
 
-def _score_range(way: Way, name: str) -> str:
+def _score_range(way: ParsePath, name: str) -> str:
     found = way.scores.get(name) or way.choices.get(name)
     if found is None:
         return NONE
     return interval(found) if isinstance(found, Rate) else ends(found.interval_low, found.interval_high)
 
 
-def _detail(way: Way) -> str:
+def _detail(way: ParsePath) -> str:
     """The stages in full where the way is not told by its name alone."""
     if list(way.stages) == [way.way]:
         return ""
@@ -156,7 +156,7 @@ def _detail(way: Way) -> str:
     return ", ".join(f"{stage.removeprefix('tolerant:')} {n:,}" for stage, n in ranked)
 
 
-def _parse_path_tests(found: tuple[Ways, ...]) -> list[str]:
+def _parse_path_tests(found: tuple[ParsePaths, ...]) -> list[str]:
     """What the comparison of strict verdicts with all others came to, in one sentence."""
     tested = [entry for entry in found if entry.biases]
     if not tested:
@@ -170,7 +170,7 @@ def _parse_path_tests(found: tuple[Ways, ...]) -> list[str]:
     return [f"strict against all others ({', '.join(how)}): {'; '.join(values)}"]
 
 
-def _versions(report: Report, found: tuple[FirstReplies, ...] | tuple[Ways, ...]) -> str:
+def _versions(report: Report, found: tuple[FirstReplies, ...] | tuple[ParsePaths, ...]) -> str:
     """The version of the reader where it is not that of all tables; where there are several they have a column."""
     versions = sorted({entry.parser_version for entry in found})
     return "" if len(versions) != 1 or versions == report.parser_versions else f" · read by parser {versions[0]}"
@@ -225,7 +225,7 @@ def flags(report: Report) -> Table:
     return Table("Flags", columns, tuple(rows), note)
 
 
-def _rows(entry: Neighbours) -> Iterator[tuple[str, ...]]:
+def _rows(entry: BatchEffect) -> Iterator[tuple[str, ...]]:
     replies = {echo.size: echo.replies for echo in entry.echoes}
     sizes = {part.at: part for part in entry.sizes}
     only_marked = entry.marked is not None and 1 not in sizes
@@ -244,7 +244,7 @@ def _echoed(share: Rate | None) -> tuple[str, str]:
     return (NONE, NONE) if share is None else (f"{share.n:,}", f"{share.hits:,} ({share.hits / share.n:.2%})")
 
 
-def _shown(entry: Neighbours) -> tuple[Part, ...]:
+def _shown(entry: BatchEffect) -> tuple[Part, ...]:
     return (*entry.sizes, *([entry.marked] if entry.marked else []), *entry.depths, *entry.places)
 
 
@@ -254,11 +254,11 @@ def _cells(part: Part | None) -> tuple[str, str, str]:
     return f"{part.trials:,}", number(part.score.value), ends(part.score.interval_low, part.score.interval_high)
 
 
-def _whose(report: Report, entry: Neighbours) -> str:
+def _whose(report: Report, entry: BatchEffect) -> str:
     return f"{entry.judge} × {entry.model}: " if len(report.batches) > 1 else ""
 
 
-def _batch_tests(entry: Neighbours) -> str:
+def _batch_tests(entry: BatchEffect) -> str:
     found: list[tuple[str, Difference | None, tuple[Part, ...]]] = [
         ("size", entry.by_size, entry.sizes),
         ("place", entry.by_place, entry.places),

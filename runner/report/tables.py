@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from runner.stats.estimators import LEAST_GROUP, Mean, Rate, Spread
 from runner.stats.injection_stats import Part
-from runner.stats.malformed_examples import shown
+from runner.stats.malformed_examples import abridge
 from runner.stats.metrics import Binary, Line, Result
 
 from .agreement_tables import agreement_tables
@@ -39,7 +39,7 @@ def failures(report: Report) -> Table:
     several = report.repeats > 1
     rows = [
         (
-            entry.judge, entry.model, entry.system, shown(entry.item_id, entry.item_id) or entry.item_id,
+            entry.judge, entry.model, entry.system, abridge(entry.item_id, entry.item_id) or entry.item_id,
             *([str(entry.repeat)] if several else []), f"{entry.state}: {entry.reason or NONE}", entry.error or NONE,
         )
         for entry in spread(found, MOST, attrgetter("state", "judge", "model", "reason"))

@@ -63,7 +63,7 @@ def widths_of(table: Table) -> list[int]:
     return [max(_header(table, place), _cells(table, place)) for place in range(len(table.columns))]
 
 
-def shortened(names: Collection[str], width: int) -> dict[str, str] | None:
+def shorten_cells(names: Collection[str], width: int) -> dict[str, str] | None:
     """Each name in at most `width` cells, all still different; None where no way to cut them keeps them apart."""
     long = [name for name in names if cell_len(name) > width]
     before = _common(long)
@@ -131,7 +131,7 @@ def _floor(table: Table, place: int, natural: int, least: int) -> int:
     if column.text or not _told_apart(table, place):
         return lowest
     names = _names(table, place)
-    return next((width for width in range(lowest, natural) if shortened(names, width)), natural)
+    return next((width for width in range(lowest, natural) if shorten_cells(names, width)), natural)
 
 
 def _told_apart(table: Table, place: int) -> bool:
@@ -182,7 +182,7 @@ def _cut(table: Table, place: int, width: int, floor: int) -> dict[str, str]:
     if not _told_apart(table, place):
         return {name: name if cell_len(name) <= width else _end(name, width) for name in names}
     # What a wider cut leaves different a narrower one nearly always does, and at the floor it is known to.
-    return next((cut for size in range(width, floor - 1, -1) if (cut := shortened(names, size))), {})
+    return next((cut for size in range(width, floor - 1, -1) if (cut := shorten_cells(names, size))), {})
 
 
 def _lines(text: str, width: int) -> str:

@@ -26,7 +26,7 @@ class Member:
     """Whether it must have no neighbours."""
 
 
-def compose(members: Iterable[Member], size: int, salt: str) -> list[tuple[int, ...]]:
+def compose_batches(members: Iterable[Member], size: int, salt: str) -> list[tuple[int, ...]]:
     """Batches of at most `size` positions, shuffled by `salt`, in none of them two answers to one question.
 
     Full batches as far as the questions allow: each takes from the questions of which most answers are left.
@@ -51,7 +51,7 @@ def compose(members: Iterable[Member], size: int, salt: str) -> list[tuple[int, 
     return batches
 
 
-def pieces(batch: Sequence[int], depth: int) -> list[tuple[int, ...]]:
+def split(batch: Sequence[int], depth: int) -> list[tuple[int, ...]]:
     """The parts of a batch that was halved `depth` times; what holds one trial only stays whole."""
     parts = [tuple(batch)]
     for _ in range(depth):

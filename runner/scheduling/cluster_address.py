@@ -21,7 +21,7 @@ _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x0
 _SETTINGS = 4
 
 
-def parsed_address(address: str) -> tuple[str, int]:
+def parse_address(address: str) -> tuple[str, int]:
     """Host and port. InputError where it is another kind of address."""
     found = _FORM.fullmatch(address)
     if found is not None and 0 < int(found["port"]) < 2**16:
@@ -35,9 +35,9 @@ def parsed_address(address: str) -> tuple[str, int]:
     raise InputError(f"address {address}: {why}")
 
 
-def refuse_absent(address: str) -> None:
+def check_reachable(address: str) -> None:
     """InputError where nothing listens at the address, or something that cannot be Ray."""
-    host, port = parsed_address(address)
+    host, port = parse_address(address)
     absent = f"address {address}: no Ray cluster is there"
     try:
         connection = socket.create_connection((host, port), CONNECT_S)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import structlog
 
 from judges import PARSER_VERSION
-from runner.endpoint.judge_model import Pair
+from runner.endpoint.judge_model import JudgeModel
 from runner.errors import StoppedEarly, WorkerDied
 from runner.ledger.aggregator import AggregatorHandle
 from runner.messages import Judgment, Task, Trial
@@ -30,14 +30,14 @@ from runner.worker.outbox import Outbox
 from runner.worker.request import stage_of
 
 from .dispatch import Work
-from .poison_search import DEATHS_ALONE, Fate, Part, Streak, after_death
+from .poison_search import DEATHS_ALONE, CrashLoopDetector, RecoveryAction, TrialSubset, after_death
 from .pool import WorkerHandle
-from .task_builder import Assembler, place_of
+from .task_builder import TaskBuilder, trial_position
 
 RECORDER = "driver"
 
 
-def poisoned(task: Task, trial: Trial, pair: Pair, key: bytes | None, by: str, why: str) -> Judgment:
+def poisoned_judgment(task: Task, trial: Trial, pair: JudgeModel, key: bytes | None, by: str, why: str) -> Judgment:
     """The judgment on a trial that killed every worker it was alone with. `key`: as its worker told it before it died.
 
     `by`: crash or hang; `why`: what is known of the last death.
@@ -87,14 +87,14 @@ class _Handed:
         return [trial for request in self.task.requests for trial in request]
 
 
-class Losses:
+class CrashRecovery:
     """Told of every task that a worker is handed and of every death; `stop` is called where it is no use to go on."""
 
     def __init__(
         self,
-        assembler: Assembler,
+        assembler: TaskBuilder,
         aggregator: AggregatorHandle,
-        pairs: Mapping[tuple[str, str], Pair],
+        pairs: Mapping[tuple[str, str], JudgeModel],
         new_id: Callable[[], int],
         stop: Callable[[StoppedEarly], None],
     ) -> None:
@@ -103,7 +103,7 @@ class Losses:
         self._pairs = pairs
         self._new_id = new_id
         self._stop = stop
-        self._streak = Streak()
+        self._streak = CrashLoopDetector()
         self._handed: dict[int, _Handed] = {}
         self._suspects: dict[int, tuple[tuple[str, str], int]] = {}
         """Suspected work by id, wherever it is: its judge and model, and its trials."""
@@ -116,35 +116,35 @@ class Losses:
             found[pair] += trials
         return dict(found)
 
-    async def handing(self, work: Work, task: Task, worker: WorkerHandle) -> None:
+    async def hand_out(self, work: Work, task: Task, worker: WorkerHandle) -> None:
         """The worker is about to get this task: from now on, its death tells something of it."""
         handed = self._handed[work.id] = _Handed(task)
-        if work.alone and len(handed.trials) == 1:
+        if work.isolated and len(handed.trials) == 1:
             # Should it be poisoned, its record needs its key; to make that here might kill this process.
             [handed.key] = await worker.keys(task)
 
-    def returned(self, work: Work) -> None:
+    def finish(self, work: Work) -> None:
         """The task was carried out."""
         del self._handed[work.id]
         self._suspects.pop(work.id, None)
-        self._streak.done()
+        self._streak.record_progress()
 
-    async def died(
+    async def recover(
         self, name: str | None, held: Sequence[Work], begun: float, now: float, why: WorkerDied
     ) -> list[Work]:
         """What is to go out again of what a worker held that was started at `begun`. Its trials are free or claimed."""
         again: list[Work] = []
         for work in held:
             parts = await self._parts(work, why)
-            self._assembler.ended(work.id, parts)
+            self._assembler.finish(work.id, parts)
             again += parts
-        tell = log.info if any(work.alone for work in held) else log.warning
+        tell = log.info if any(work.isolated for work in held) else log.warning
         tell(
             "worker_died", worker=name or "a new one", cause=why.death, why=why.message,
-            tasks=len(held), again=len(again), alone=sum(work.alone for work in again),
+            tasks=len(held), again=len(again), isolated=sum(work.isolated for work in again),
         )  # fmt: skip
         if not held and why.death != "node":
-            self._streak.died_idle(begun, now)
+            self._streak.record_idle_death(begun, now)
         if (verdict := self._streak.verdict) is not None:
             self._stop(StoppedEarly(f"{verdict}; of the last is known: {why.message}"))
         return again
@@ -154,8 +154,8 @@ class Losses:
         if handed is None:
             # The worker never saw it.
             return (work,)
-        sent = [[place_of(trial) for trial in request] for request in handed.task.requests]
-        left = await self._assembler.left(handed.task)
+        sent = [[trial_position(trial) for trial in request] for request in handed.task.requests]
+        left = await self._assembler.remaining_trials(handed.task)
         fate = after_death(work, why.death, sent, left, self._new_id)
         self._suspect(work, handed.task, fate, why)
         if fate.poisoned is not None:
@@ -167,33 +167,33 @@ class Losses:
             )
         return fate.again
 
-    def _suspect(self, work: Work, task: Task, fate: Fate, why: WorkerDied) -> None:
+    def _suspect(self, work: Work, task: Task, fate: RecoveryAction, why: WorkerDied) -> None:
         """Note what is suspected now, and tell how the search for what kills the workers goes on."""
         if why.death == "node":
             return
         self._suspects.pop(work.id, None)
         pair = task.judge, task.model
         for part in fate.again:
-            if part.alone and isinstance(part.payload, Part):
+            if part.isolated and isinstance(part.payload, TrialSubset):
                 self._suspects[part.id] = pair, len(part.payload.trials)
         names = {"judge": task.judge, "model": task.model}
         match fate.again:
-            case [Work(alone=True, deaths=deaths, payload=Part(trials=[_]))] if deaths:
+            case [Work(isolated=True, deaths=deaths, payload=TrialSubset(trials=[_]))] if deaths:
                 [trial] = [trial for request in task.requests for trial in request]
                 log.warning(
                     "trial_died_alone", item=trial.item_id, system=trial.system, **names, deaths=deaths,
                     of=DEATHS_ALONE, cause=why.death,
                 )  # fmt: skip
-            case [Work(alone=True), *_] if pair in self.suspected:
-                tell = log.info if work.alone else log.warning
+            case [Work(isolated=True), *_] if pair in self.suspected:
+                tell = log.info if work.isolated else log.warning
                 search = "their workers died; fresh ones that get nothing else judge them, in halves where they die too"
                 tell("trials_suspected", trials=self.suspected[pair], **names, why=search)
 
     async def _condemn(self, handed: _Handed, why: WorkerDied) -> None:
         task, [trial] = handed.task, handed.trials
         pair = self._pairs[task.judge, task.model]
-        await self._outbox.record(judgments=[poisoned(task, trial, pair, handed.key, why.death, why.message)])
-        self._streak.poisoned()
+        await self._outbox.record(judgments=[poisoned_judgment(task, trial, pair, handed.key, why.death, why.message)])
+        self._streak.record_poisoned()
         log.warning(
             "trial_poisoned", item=trial.item_id, system=trial.system, judge=task.judge, model=task.model,
             cause=why.death, why=why.message,
@@ -204,7 +204,7 @@ BEAT_S = 1.0
 """Between two looks whether an answer has come."""
 
 
-class Silence:
+class HeartbeatTimer:
     """How long no answer came, as far as anybody listened.
 
     A process that is held up itself (its machine sleeps, or has too much to do) does not hear: of such a pause no more
@@ -215,7 +215,7 @@ class Silence:
         self._most_s = most_s
         self._lasted_s = 0.0
 
-    def went_on(self, seconds: float) -> None:
+    def beat(self, seconds: float) -> None:
         """Another wait of one beat has ended without an answer, after so many seconds."""
         self._lasted_s += min(seconds, 2 * BEAT_S)
 

@@ -25,7 +25,7 @@ class Work:
     """What the driver makes the task from: a shard, or trials that wait in the ledger."""
     deaths: int = 0
     """Workers that died while they held it; of work that goes out alone, since it holds no more than now."""
-    alone: bool = False
+    isolated: bool = False
     """It is suspected of killing workers."""
 
 
@@ -59,7 +59,7 @@ class Dispatch:
         """Queue work at the end of its account's queue, or at its front. Suspected work has a queue of its own."""
         entries = list(work)
         for entry in reversed(entries) if first else entries:
-            queue = self._suspects if entry.alone else self._queues.setdefault(entry.account, deque())
+            queue = self._suspects if entry.isolated else self._queues.setdefault(entry.account, deque())
             if first:
                 queue.appendleft(entry)
             else:
@@ -117,7 +117,7 @@ class Dispatch:
         state.requests[work.account] += work.requests
         return work
 
-    def finished(self, worker: str, work_id: int) -> None:
+    def finish(self, worker: str, work_id: int) -> None:
         """The worker has ended this work, with whatever result."""
         state = self._workers[worker]
         work = state.held.pop(work_id)

@@ -15,17 +15,17 @@ import structlog
 
 from runner.config import RunConfig
 from runner.dataset.stage import Staged
-from runner.endpoint.health_monitor import Outlook
-from runner.endpoint.judge_model import Modes, Pair
-from runner.endpoint.leases import Budget
+from runner.endpoint.health_monitor import HealthMonitor
+from runner.endpoint.judge_model import JudgeModel, StructuredModes
+from runner.endpoint.leases import LeaseAllocator
 from runner.errors import ActionNeeded, DiskFull, Interrupted, JuryboxError, StoppedEarly, Terminated, weightiest
 from runner.messages import Shard, Snapshot, Task, TaskReport
 
 from .batching import requests_of
 from .dispatch import Dispatch, Work
 from .pool import Pool
-from .supervisor import Crew
-from .task_builder import TASK_TRIALS, Again, Assembler, Fresh, Probe
+from .supervisor import WorkerSupervisor
+from .task_builder import TASK_TRIALS, ModeProbe, NewShard, PendingTrials, TaskBuilder
 
 WATCH_S = 0.5
 GROW_S = 5.0
@@ -55,17 +55,17 @@ class Driver:
         config: RunConfig,
         shards: Mapping[int, Shard],
         done: Mapping[int, int],
-        pairs: Mapping[tuple[str, str], Pair],
+        pairs: Mapping[tuple[str, str], JudgeModel],
         staged: Staged,
         pool: Pool,
         *,
         spent_usd: float = 0.0,
         watch: Watch = lambda snapshot, throttled, states, suspected: None,
-        modes: Modes | None = None,
-        settled: Callable[[Modes], None] = lambda modes: None,
+        modes: StructuredModes | None = None,
+        settled: Callable[[StructuredModes], None] = lambda modes: None,
     ) -> None:
         """`settled` is called whenever the mode of a judge and a model was found out; `modes` are known before."""
-        self._modes = Modes(pairs) if modes is None else modes
+        self._modes = StructuredModes(pairs) if modes is None else modes
         self._settled = settled
         self._of = {model.name: [pair for pair in pairs if pair[1] == model.name] for model in config.models}
         self._config = config
@@ -74,28 +74,28 @@ class Driver:
         places = {name: -(-limits.in_flight // pool.size) for name, limits in config.accounts().items()}
         self._dispatch = Dispatch(fill={account: 2 * count for account, count in places.items()})
         on_call = config.reformatter.account_name if config.reformatter else None
-        budget = Budget(config.accounts(), config.budget.usd, spent_usd, on_call)
-        self._outlook = Outlook(config)
+        budget = LeaseAllocator(config.accounts(), config.budget.usd, spent_usd, on_call)
+        self._outlook = HealthMonitor(config)
         self._time_left: asyncio.Timeout | None = None
         self._left = 0
         """Trials without a judgment."""
         self._is_urgent = False
-        self._assembler = Assembler(shards, pairs, config.seed, staged, pool.aggregator, self._modes)
+        self._assembler = TaskBuilder(shards, pairs, config.seed, staged, pool.aggregator, self._modes)
         self._work_ids = count(1)
         parts = (pool, self._dispatch, budget, self._outlook, self._assembler)
-        self._crew = Crew(
+        self._crew = WorkerSupervisor(
             config, pairs, *parts,
             reported=self._reported, stopping=self._limit_time, new_id=self._work_ids.__next__,
         )  # fmt: skip
-        self._unsettled: dict[tuple[str, str], list[Work]] = {}
+        self._waiting_for_mode: dict[tuple[str, str], list[Work]] = {}
         """Work that waits until it is known how structured output is enforced."""
         for shard in (shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials):
             pair = (shard.judge, shard.model)
-            fresh = Fresh(shard)
+            fresh = NewShard(shard)
             # What is left alone counts: else two shards with a trial each would be all that a worker is given at once.
             left = shard.trials - done.get(shard.id, 0)
             work = self._work(shard.model, min(left, requests_of(shard.trials, pairs[pair].batch)), fresh)
-            self._unsettled[pair].append(work) if self._is_unsettled(pair) else self._dispatch.add([work])
+            self._waiting_for_mode[pair].append(work) if self._is_unsettled(pair) else self._dispatch.add([work])
 
     def stop(self, why: JuryboxError) -> None:
         """Start nothing more, let what is in flight end, and raise `why` from `run`. The first reason stands."""
@@ -130,7 +130,7 @@ class Driver:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._pool.size):
-                    group.create_task(self._crew.keep_place())
+                    group.create_task(self._crew.run_slot())
                 growing = group.create_task(self._keep_growing(group))
                 await self._keep_watch()
                 growing.cancel()
@@ -149,17 +149,17 @@ class Driver:
     async def _reported(self, task: Task, report: TaskReport) -> None:
         """Of a probe: what it found holds from now on, and what waited for that goes out."""
         if task.probe and report.structured is not None:
-            await self._pool.aggregator.keep(*self._modes.found((task.judge, task.model), report.structured))
+            await self._pool.aggregator.set_meta(*self._modes.record((task.judge, task.model), report.structured))
             log.info("structured", judge=task.judge, model=task.model, mode=report.structured)
             self._settled(self._modes)
-            self._dispatch.add(self._unsettled.pop((task.judge, task.model)))
+            self._dispatch.add(self._waiting_for_mode.pop((task.judge, task.model)))
 
     async def _keep_growing(self, group: asyncio.TaskGroup) -> None:
         """Use the machines that join."""
         while True:
             await asyncio.sleep(GROW_S)
-            for _ in range(await self._pool.grown()):
-                group.create_task(self._crew.keep_place())
+            for _ in range(await self._pool.count_new_places()):
+                group.create_task(self._crew.run_slot())
 
     async def _keep_watch(self) -> None:
         """Report progress, take up what waits in the ledger, and see the end."""
@@ -175,7 +175,7 @@ class Driver:
                 ended = not any(open_work) and was_idle and self._dispatch.idle
                 self._left = sum(tally.trials - tally.done for tally in snapshot.tallies.values())
                 # Tickets may have been added: whoever has room is to take them.
-                await self._crew.wake()
+                await self._crew.notify()
             else:
                 ended = self._dispatch.none_held
                 self._is_urgent = snapshot.unrecorded is not None
@@ -183,7 +183,7 @@ class Driver:
             if ended:
                 await self._crew.end()
                 return
-            await self._crew.woken(WATCH_S)
+            await self._crew.wait_for_change(WATCH_S)
 
     def _take_up(self, account: str, snapshot: Snapshot) -> bool:
         """Queue tickets for trials that wait in the ledger, once the account's queue runs dry; False: none is left.
@@ -201,8 +201,8 @@ class Driver:
             for model in models:
                 if not waiting[model] + parked[model] or any([self._is_unsettled(pair) for pair in self._of[model]]):
                     continue
-                again, last_try = Again(model, JUDGE_AGAIN), Again(model, LAST_TRY)
-                if waiting[model] > self._assembler.handed(again):
+                again, last_try = PendingTrials(model, JUDGE_AGAIN), PendingTrials(model, LAST_TRY)
+                if waiting[model] > self._assembler.count_out(again):
                     self._dispatch.add([self._work(model, TASK_TRIALS, again)])
                 elif parked[model] and not (held or suspected) and not any(waiting.values()):
                     self._dispatch.add([self._work(model, TASK_TRIALS, last_try)])
@@ -212,10 +212,10 @@ class Driver:
         """Whether it is not known how structured output is enforced for the pair; then that is found out."""
         if pair in self._modes:
             return False
-        if pair not in self._unsettled:
-            self._unsettled[pair] = []
-            self._dispatch.add([self._work(pair[1], 1, Probe(*pair))])
+        if pair not in self._waiting_for_mode:
+            self._waiting_for_mode[pair] = []
+            self._dispatch.add([self._work(pair[1], 1, ModeProbe(*pair))])
         return True
 
-    def _work(self, model: str, requests: int, payload: Fresh | Again | Probe) -> Work:
+    def _work(self, model: str, requests: int, payload: NewShard | PendingTrials | ModeProbe) -> Work:
         return Work(next(self._work_ids), self._config.model(model).account_name, requests, payload)

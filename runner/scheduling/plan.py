@@ -26,7 +26,7 @@ from runner.config import RunConfig
 from runner.dataset.sampling import Sample
 from runner.dataset.stage import Staged, input_signature
 from runner.dataset.staged_items import LAYOUT
-from runner.endpoint.judge_model import Pair, prompt_bytes
+from runner.endpoint.judge_model import JudgeModel, prompt_bytes
 from runner.messages import Shard
 
 from .batching import requests_of
@@ -68,7 +68,7 @@ def make_shards(
     return shards
 
 
-def estimate(pair: Pair, trials: int, done: int, mean_prompt_bytes: float) -> Estimate:
+def estimate(pair: JudgeModel, trials: int, done: int, mean_prompt_bytes: float) -> Estimate:
     """What the trials not yet done will cost at most, at one request each, or one for a whole batch."""
     requests = requests_of(trials - done, pair.batch)
     given = math.ceil(requests * mean_prompt_bytes / 4)
@@ -154,7 +154,7 @@ def items_of(staged: Staged, first_row: int, rows: int, judge: Judge) -> Iterato
 
 
 def trial_keys(
-    staged: Staged, shards: Sequence[Shard], pairs: Mapping[tuple[str, str], Pair]
+    staged: Staged, shards: Sequence[Shard], pairs: Mapping[tuple[str, str], JudgeModel]
 ) -> Iterator[tuple[bytes, int, int]]:
     """Every planned trial: its key, shard and position."""
     for shard in shards:
@@ -183,7 +183,7 @@ def judged_by_shard(judged: Iterable[bytes], trials: Iterable[tuple[bytes, int, 
     return done
 
 
-def sampled(staged: Staged, judge: Judge) -> Iterator[tuple[Item, str]]:
+def sample_items(staged: Staged, judge: Judge) -> Iterator[tuple[Item, str]]:
     """Items that the judge routes, from places spread over the whole set, each with its template."""
     step = max(SAMPLED_ROWS, staged.rows // SAMPLED_PLACES)
     for first in range(0, staged.rows, step):
@@ -192,7 +192,7 @@ def sampled(staged: Staged, judge: Judge) -> Iterator[tuple[Item, str]]:
 
 
 def estimates(
-    shards: Sequence[Shard], done: Mapping[int, int], staged: Staged, pairs: Mapping[tuple[str, str], Pair]
+    shards: Sequence[Shard], done: Mapping[int, int], staged: Staged, pairs: Mapping[tuple[str, str], JudgeModel]
 ) -> list[Estimate]:
     """What is left to buy of each judge × model. `done`: judged trials by shard id."""
     mean: dict[str, float] = {}
@@ -206,9 +206,9 @@ def estimates(
     return made
 
 
-def _mean_prompt_bytes(pair: Pair, staged: Staged) -> float:
+def _mean_prompt_bytes(pair: JudgeModel, staged: Staged) -> float:
     """Bytes of a request's messages, over items sampled from the whole set."""
-    items = list(sampled(staged, pair.judge))
+    items = list(sample_items(staged, pair.judge))
     if pair.batch is None:
         sizes = [prompt_bytes(pair.judge.render(item, template)) for item, template in items]
     else:

@@ -31,7 +31,7 @@ Requests = Sequence[Sequence[Place]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TrialSubset:
     """Some trials of work that was lost with a worker."""
 
     of: Hashable
@@ -40,7 +40,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class RecoveryAction:
     """What is to be done with lost work: all that is empty or None is not."""
 
     again: tuple[Work, ...] = ()
@@ -49,43 +49,47 @@ class Fate:
     """It kills every worker, and is not made of trials."""
 
 
-def after_death(work: Work, death: Death, sent: Requests, left: Requests, new_id: Callable[[], int]) -> Fate:
+def after_death(work: Work, death: Death, sent: Requests, left: Requests, new_id: Callable[[], int]) -> RecoveryAction:
     """What becomes of work that was carried out when its worker died.
 
     `sent` are the trials it was made of, by request; `left` those of which nothing is recorded yet.
     """
     if death == "node":
-        return Fate((work,))
+        return RecoveryAction((work,))
     if not sent:
         return _whole(work)
     trials = [place for request in left for place in request]
     if not trials:
-        return Fate()
-    if not work.alone:
+        return RecoveryAction()
+    if not work.isolated:
         deaths = work.deaths + 1
         suspect = deaths >= DEATHS_AS_USUAL
-        return Fate((_part(work, left, new_id, deaths=0 if suspect else deaths, alone=suspect),))
+        return RecoveryAction((_part(work, left, new_id, deaths=0 if suspect else deaths, alone=suspect),))
     if len(trials) > 1:
-        return Fate(tuple(_part(work, half, new_id) for half in _halves(left)))
+        return RecoveryAction(tuple(_part(work, half, new_id) for half in _halves(left)))
     # It counts only where no other trial was with it, recorded by now or not.
     deaths = work.deaths + (sum(map(len, sent)) == 1)
     if deaths >= DEATHS_ALONE:
-        return Fate(poisoned=trials[0])
-    return Fate((_part(work, left, new_id, deaths=deaths),))
+        return RecoveryAction(poisoned=trials[0])
+    return RecoveryAction((_part(work, left, new_id, deaths=deaths),))
 
 
-def _whole(work: Work) -> Fate:
+def _whole(work: Work) -> RecoveryAction:
     """Of work that cannot be halved."""
     deaths = work.deaths + 1
-    if not work.alone and deaths >= DEATHS_AS_USUAL:
-        return Fate((replace(work, deaths=0, alone=True),))
-    return Fate(hopeless=True) if work.alone and deaths >= DEATHS_ALONE else Fate((replace(work, deaths=deaths),))
+    if not work.isolated and deaths >= DEATHS_AS_USUAL:
+        return RecoveryAction((replace(work, deaths=0, isolated=True),))
+    return (
+        RecoveryAction(hopeless=True)
+        if work.isolated and deaths >= DEATHS_ALONE
+        else RecoveryAction((replace(work, deaths=deaths),))
+    )
 
 
 def _part(work: Work, requests: Requests, new_id: Callable[[], int], *, deaths: int = 0, alone: bool = True) -> Work:
-    origin = work.payload.of if isinstance(work.payload, Part) else work.payload
+    origin = work.payload.of if isinstance(work.payload, TrialSubset) else work.payload
     trials = tuple(place for request in requests for place in request)
-    return Work(new_id(), work.account, len(requests), Part(origin, trials), deaths, alone)
+    return Work(new_id(), work.account, len(requests), TrialSubset(origin, trials), deaths, alone)
 
 
 def _halves(requests: Requests) -> tuple[Requests, Requests]:
@@ -97,7 +101,7 @@ def _halves(requests: Requests) -> tuple[Requests, Requests]:
     return requests[:middle], requests[middle:]
 
 
-class Streak:
+class CrashLoopDetector:
     """Deaths without anything done between them: tells when the workers, not the trials, are to blame."""
 
     def __init__(self) -> None:
@@ -105,17 +109,17 @@ class Streak:
         self._poisoned = 0
         self._died_at = float("-inf")
 
-    def done(self) -> None:
+    def record_progress(self) -> None:
         """A task was carried out."""
         self._idle = self._poisoned = 0
 
-    def died_idle(self, begun: float, now: float) -> None:
+    def record_idle_death(self, begun: float, now: float) -> None:
         """A worker that was started at `begun` died with no work. Those that lived side by side count once."""
         if begun >= self._died_at:
             self._idle += 1
             self._died_at = now
 
-    def poisoned(self) -> None:
+    def record_poisoned(self) -> None:
         """A trial was found to be poisoned."""
         self._poisoned += 1
 

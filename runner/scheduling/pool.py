@@ -14,7 +14,7 @@ from judges import Judge
 from runner.config import RunConfig
 from runner.errors import ConfigError
 from runner.ledger.aggregator import AggregatorHandle, _LocalAggregator
-from runner.messages import News, Task, TaskReport, Tick
+from runner.messages import LeaseRenewal, Task, TaskReport, WorkerStatus
 from runner.worker.worker import Worker
 
 
@@ -28,7 +28,7 @@ class WorkerHandle(Protocol):
     async def run(self, task: Task) -> TaskReport:
         """Judge a task; several may be under way."""
 
-    async def tick(self, tick: Tick) -> News:
+    async def renew(self, tick: LeaseRenewal) -> WorkerStatus:
         """Renew leases and hear the news."""
 
     async def keys(self, task: Task) -> list[bytes]:
@@ -52,7 +52,7 @@ class Pool(Protocol):
     async def add_worker(self) -> WorkerHandle:
         """Start one worker, once there is room. ConfigError where its machine lacks a key; WorkerDied."""
 
-    async def grown(self) -> int:
+    async def count_new_places(self) -> int:
         """How many more places there are since this was last asked: machines that joined. `size` counts them too."""
 
     async def close(self) -> None:
@@ -86,7 +86,7 @@ class LocalPool:
         self._workers.append(worker)
         return worker
 
-    async def grown(self) -> int:
+    async def count_new_places(self) -> int:
         """One process stays one."""
         return 0
 

@@ -13,16 +13,16 @@ from contextlib import suppress
 import structlog
 
 from runner.config import RunConfig
-from runner.endpoint.health_monitor import Outlook
-from runner.endpoint.judge_model import Pair
-from runner.endpoint.leases import Budget
+from runner.endpoint.health_monitor import HealthMonitor
+from runner.endpoint.judge_model import JudgeModel
+from runner.endpoint.leases import LeaseAllocator
 from runner.errors import ActionNeeded, ConfigError, JuryboxError, StoppedEarly, WorkerDied
-from runner.messages import News, Task, TaskReport, Tick
+from runner.messages import LeaseRenewal, Task, TaskReport, WorkerStatus
 
-from .crash_recovery import BEAT_S, Losses, Silence
+from .crash_recovery import BEAT_S, CrashRecovery, HeartbeatTimer
 from .dispatch import Dispatch, Work
 from .pool import Pool, WorkerHandle
-from .task_builder import Assembler
+from .task_builder import TaskBuilder
 
 TICK_S = 1.0
 STOPPING_TICK_S = 0.5
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 Reported = Callable[[Task, TaskReport], Awaitable[None]]
 
 
-class Crew:
+class WorkerSupervisor:
     """As many workers as the pool has places.
 
     `reported` is awaited with the report of each task carried out, `stopping` called when the order to stop has come.
@@ -44,12 +44,12 @@ class Crew:
     def __init__(
         self,
         config: RunConfig,
-        pairs: Mapping[tuple[str, str], Pair],
+        pairs: Mapping[tuple[str, str], JudgeModel],
         pool: Pool,
         dispatch: Dispatch,
-        budget: Budget,
-        outlook: Outlook,
-        assembler: Assembler,
+        budget: LeaseAllocator,
+        outlook: HealthMonitor,
+        assembler: TaskBuilder,
         *,
         reported: Reported,
         stopping: Callable[[], None],
@@ -69,7 +69,7 @@ class Crew:
         self._changed = asyncio.Condition()
         self._hurry = asyncio.Event()
         self._ended = False
-        self._losses = Losses(assembler, pool.aggregator, pairs, new_id, self.stop)
+        self._losses = CrashRecovery(assembler, pool.aggregator, pairs, new_id, self.stop)
         self._starting: set[asyncio.Task[None]] = set()
         self._ready = 0
         self._go = asyncio.Event()
@@ -88,7 +88,7 @@ class Crew:
             log.info("stopping", why=why.message)
             self.stopped = why
             self.stopped_at = asyncio.get_running_loop().time()
-            self._be_quick()
+            self._skip_waits()
             self._stopping()
 
     async def end(self) -> None:
@@ -97,21 +97,21 @@ class Crew:
         self._go.set()
         for starting in self._starting:
             starting.cancel()
-        self._be_quick()
-        await self.wake()
+        self._skip_waits()
+        await self.notify()
 
-    async def wake(self) -> None:
+    async def notify(self) -> None:
         """Let everybody look again at what there is to do."""
         async with self._changed:
             self._changed.notify_all()
 
-    async def woken(self, timeout_s: float) -> None:
+    async def wait_for_change(self, timeout_s: float) -> None:
         """Return when there may be news, at the latest after `timeout_s`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s), self._changed:
                 await self._changed.wait()
 
-    async def keep_place(self) -> None:
+    async def run_slot(self) -> None:
         """Keep one place of the pool filled: when its worker is gone, another takes over."""
         while not self._ended and self.stopped is None:
             worker: WorkerHandle | None = None
@@ -132,10 +132,10 @@ class Crew:
                 if not self._ended:
                     await worker.close()
             except* WorkerDied as deaths:
-                await self._bury(worker, begun, _plainest(deaths))
+                await self._recover_from_death(worker, begun, _plainest(deaths))
             if worker and not self._ended:
                 await self._settle(worker.name)
-            await self.wake()
+            await self.notify()
 
     async def _start_worker(self) -> WorkerHandle | None:
         """A new worker, once there is room for it; None where it cannot work, and the run is stopped because of that.
@@ -165,12 +165,12 @@ class Crew:
             self._go.set()
         return worker
 
-    async def _bury(self, worker: WorkerHandle | None, begun: float, why: WorkerDied) -> None:
+    async def _recover_from_death(self, worker: WorkerHandle | None, begun: float, why: WorkerDied) -> None:
         """What a dead worker held goes out again, as far as it is not to blame."""
         name = worker.name if worker else None
         joined = name in self._dispatch.workers
         held = self._dispatch.holding(name) if name and joined else []
-        again = await self._losses.died(name, held, begun, asyncio.get_running_loop().time(), why)
+        again = await self._losses.recover(name, held, begun, asyncio.get_running_loop().time(), why)
         if worker and joined:
             self._forget(worker, again)
 
@@ -209,18 +209,18 @@ class Crew:
         except StoppedEarly as error:
             # What the others have in flight is paid for: it has its time to end.
             self.stop(error)
-        self._assembler.ended(work.id)
-        self._dispatch.finished(worker.name, work.id)
-        await self.wake()
+        self._assembler.finish(work.id)
+        self._dispatch.finish(worker.name, work.id)
+        await self.notify()
 
     async def _carried_out(self, worker: WorkerHandle, work: Work) -> None:
-        task = await self._assembler.task(work)
+        task = await self._assembler.build(work)
         if task is not None:
             if not self._budget.holds(worker.name, work.account):
                 await self._tick(worker)
-            await self._losses.handing(work, task, worker)
+            await self._losses.hand_out(work, task, worker)
             report = await worker.run(task)
-            self._losses.returned(work)
+            self._losses.finish(work)
             log.debug(
                 "task_done", worker=worker.name, judge=task.judge, model=task.model,
                 judged=report.judged, waiting=report.waiting, left=report.left,
@@ -228,7 +228,7 @@ class Crew:
             if report.broken is not None:
                 self.stop(ActionNeeded(report.broken))
             if report.action_needed is not None and work.account not in self._outlook.closed:
-                self._outlook.needs_action(work.account, report.action_needed)
+                self._outlook.close_account(work.account, report.action_needed)
                 self._close(work.account)
             await self._reported(task, report)
 
@@ -244,7 +244,7 @@ class Crew:
             async with asyncio.timeout(seconds):
                 await self._hurry.wait()
 
-    def _be_quick(self) -> None:
+    def _skip_waits(self) -> None:
         """End all pauses that are under way; later ones are not affected."""
         self._hurry.set()
         self._hurry = asyncio.Event()
@@ -252,22 +252,24 @@ class Crew:
     async def _tick(self, worker: WorkerHandle) -> None:
         """Renew the worker's leases and hear its news. One at a time, so that each answer belongs to its leases."""
         async with self._ticking[worker.name]:
-            demand = self._outlook.admitted({name: self._dispatch.demand(name) for name in self._dispatch.workers})
+            demand = self._outlook.limit_demand({name: self._dispatch.demand(name) for name in self._dispatch.workers})
             for name, held in demand.items():
-                self._budget.note(name, held)
-            leases = self._budget.leases(worker.name, demand[worker.name])
-            leases = self._outlook.with_turns(worker.name, leases, asyncio.get_running_loop().time())
-            news = await self._answer(worker, Tick(leases, stop=self.stopped is not None, close=self._outlook.closed))
+                self._budget.set_demand(name, held)
+            leases = self._budget.allocate(worker.name, demand[worker.name])
+            leases = self._outlook.assign_probes(worker.name, leases, asyncio.get_running_loop().time())
+            news = await self._answer(
+                worker, LeaseRenewal(leases, stop=self.stopped is not None, close=self._outlook.closed)
+            )
         self._senders[worker.name] = news.sender
-        self._budget.acknowledged(worker.name, news.accounts)
+        self._budget.confirm(worker.name, news.accounts)
         now = asyncio.get_running_loop().time()
-        self._budget.heed(worker.name, news.accounts, now)
+        self._budget.observe(worker.name, news.accounts, now)
         working = self._outlook.working
-        for account in self._outlook.heard(worker.name, news.accounts, now):
+        for account in self._outlook.observe(worker.name, news.accounts, now):
             self._close(account)
         if self._outlook.working > working:
             # Workers that were held back may begin.
-            self._be_quick()
+            self._skip_waits()
         if (remainder := self._budget.exhausted()) is not None:
             self.stop(
                 StoppedEarly(
@@ -276,18 +278,18 @@ class Crew:
                 )
             )
 
-    async def _answer(self, worker: WorkerHandle, tick: Tick) -> News:
+    async def _answer(self, worker: WorkerHandle, tick: LeaseRenewal) -> WorkerStatus:
         """The worker's answer. One that gives none for `retry.hang` is stuck for good, and is killed."""
         loop = asyncio.get_running_loop()
-        answer = asyncio.ensure_future(worker.tick(tick))
-        silence = Silence(self._config.retry.hang_s)
+        answer = asyncio.ensure_future(worker.renew(tick))
+        silence = HeartbeatTimer(self._config.retry.hang_s)
         try:
             while not silence.is_death:
                 begun = loop.time()
                 done, _ = await asyncio.wait({answer}, timeout=BEAT_S)
                 if done:
                     return answer.result()
-                silence.went_on(loop.time() - begun)
+                silence.beat(loop.time() - begun)
         finally:
             answer.cancel()
         await worker.close()
@@ -297,7 +299,7 @@ class Crew:
         """Go on without this account: its tasks return, nothing more of it is handed out."""
         log.info("account_closed", account=account)
         self._dispatch.close(account)
-        self._be_quick()
+        self._skip_waits()
 
 
 def _plainest(deaths: BaseExceptionGroup[WorkerDied]) -> WorkerDied:

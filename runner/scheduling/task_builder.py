@@ -12,28 +12,28 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from runner.dataset.stage import Staged
-from runner.endpoint.judge_model import Pair
+from runner.endpoint.judge_model import JudgeModel
 from runner.ledger.aggregator import AggregatorHandle
-from runner.messages import History, Shard, Task, Trial
+from runner.messages import Shard, Task, Trial, TrialProgress
 from runner.worker.request import item_of
 
-from .batching import Member, compose, pieces
+from .batching import Member, compose_batches, split
 from .dispatch import Work
-from .poison_search import Part, Place, Requests
+from .poison_search import Place, Requests, TrialSubset
 
 TASK_TRIALS = 500
 COLUMNS = ["row", "id", "question_id", "system", "group", "fields"]
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
+class NewShard:
     """A shard to be judged, as far as nothing of it is in the ledger yet."""
 
     shard: Shard
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class PendingTrials:
     """A ticket for trials of a model that wait in the ledger; which ones is settled when it is handed out."""
 
     model: str
@@ -41,25 +41,25 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ModeProbe:
     """How structured output is enforced for a judge and a model is to be found out."""
 
     judge: str
     model: str
 
 
-def place_of(trial: Trial) -> Place:
+def trial_position(trial: Trial) -> Place:
     """Where the trial is in the plan."""
     return trial.shard, trial.position
 
 
-class Assembler:
+class TaskBuilder:
     """Turns work into tasks, and knows which waiting trials are out."""
 
     def __init__(
         self,
         shards: Mapping[int, Shard],
-        pairs: Mapping[tuple[str, str], Pair],
+        pairs: Mapping[tuple[str, str], JudgeModel],
         seed: int,
         staged: Staged,
         aggregator: AggregatorHandle,
@@ -72,61 +72,63 @@ class Assembler:
         self._seed = seed
         self._staged = staged
         self._aggregator = aggregator
-        self._out: dict[int, tuple[Again, frozenset[Place]]] = {}
+        self._out: dict[int, tuple[PendingTrials, frozenset[Place]]] = {}
         self._reading = asyncio.Lock()
 
-    def handed(self, ticket: Again) -> int:
+    def count_out(self, ticket: PendingTrials) -> int:
         """How many waiting trials are out on tickets like this one."""
         return sum(len(trials) for other, trials in self._out.values() if other == ticket)
 
-    def ended(self, work_id: int, again: Iterable[Work] = ()) -> None:
+    def finish(self, work_id: int, again: Iterable[Work] = ()) -> None:
         """The work is over: its trials are recorded or left, or were lost and come `again` as other work."""
         self._out.pop(work_id, None)
         for work in again:
-            if isinstance(work.payload, Part) and isinstance(work.payload.of, Again):
+            if isinstance(work.payload, TrialSubset) and isinstance(work.payload.of, PendingTrials):
                 self._out[work.id] = (work.payload.of, frozenset(work.payload.trials))
 
-    async def left(self, task: Task) -> Requests:
+    async def remaining_trials(self, task: Task) -> Requests:
         """The trials of a task of which nothing was recorded since it was made, by request."""
-        now = await self._aggregator.standing([place_of(trial) for request in task.requests for trial in request])
+        now = await self._aggregator.unfinished_trials(
+            [trial_position(trial) for request in task.requests for trial in request]
+        )
         by_request = (
-            [place_of(trial) for trial in request if now.get(place_of(trial)) == trial.history]
+            [trial_position(trial) for trial in request if now.get(trial_position(trial)) == trial.history]
             for request in task.requests
         )
         return [places for places in by_request if places]
 
-    async def task(self, work: Work) -> Task | None:
+    async def build(self, work: Work) -> Task | None:
         """The task for this work as things stand now; None where nothing of it is left to do."""
         payload = work.payload
-        if isinstance(payload, Probe):
+        if isinstance(payload, ModeProbe):
             return Task(work.id, payload.judge, payload.model, 0, (), probe=True)
-        if isinstance(payload, Fresh):
+        if isinstance(payload, NewShard):
             return await self._fresh(work.id, payload)
-        if isinstance(payload, Part):
+        if isinstance(payload, TrialSubset):
             return await self._part(work.id, payload)
-        assert isinstance(payload, Again)
+        assert isinstance(payload, PendingTrials)
         return await self._again(work.id, payload)
 
-    async def _fresh(self, work_id: int, fresh: Fresh) -> Task | None:
+    async def _fresh(self, work_id: int, fresh: NewShard) -> Task | None:
         shard = fresh.shard
         # In this order: a trial that is judged in between is found in one of the two.
         skip = await self._aggregator.pending_positions(shard.id)
         skip |= await self._aggregator.done_positions(shard.id)
-        histories = dict.fromkeys((p for p in range(shard.rows) if p not in skip), History())
+        histories = dict.fromkeys((p for p in range(shard.rows) if p not in skip), TrialProgress())
         return await self._made(work_id, {shard.id: histories})
 
-    async def _part(self, work_id: int, part: Part) -> Task | None:
-        is_new = isinstance(part.of, Fresh)
-        histories: dict[int, dict[int, History]] = {}
-        for (shard_id, position), history in (await self._aggregator.standing(part.trials)).items():
+    async def _part(self, work_id: int, part: TrialSubset) -> Task | None:
+        is_new = isinstance(part.of, NewShard)
+        histories: dict[int, dict[int, TrialProgress]] = {}
+        for (shard_id, position), history in (await self._aggregator.unfinished_trials(part.trials)).items():
             # What waits by now has been answered since, and is none of this.
-            if (history == History()) == is_new:
+            if (history == TrialProgress()) == is_new:
                 histories.setdefault(shard_id, {})[position] = history
         return await self._made(work_id, histories) if histories else None
 
-    async def _again(self, work_id: int, again: Again) -> Task | None:
+    async def _again(self, work_id: int, again: PendingTrials) -> Task | None:
         out = frozenset().union(*(trials for _, trials in self._out.values()))
-        found = await self._aggregator.waiting(again.model, again.kinds, TASK_TRIALS, out)
+        found = await self._aggregator.pending_trials(again.model, again.kinds, TASK_TRIALS, out)
         # Another ticket may have been handed out while this one waited for its answer.
         taken = frozenset().union(*(trials for _, trials in self._out.values()))
         by_kind: Counter[tuple[str, int]] = Counter()
@@ -138,7 +140,7 @@ class Assembler:
             return None
         # A task holds one judge and repeat: the commonest now, the others with the next ticket.
         kind = by_kind.most_common(1)[0][0]
-        histories: dict[int, dict[int, History]] = {}
+        histories: dict[int, dict[int, TrialProgress]] = {}
         for shard_id, position, history in found:
             shard = self._shards[shard_id]
             if (shard.judge, shard.repeat) == kind and (shard_id, position) not in taken:
@@ -146,7 +148,7 @@ class Assembler:
         self._out[work_id] = (again, frozenset((s, p) for s, held in histories.items() for p in held))
         return await self._made(work_id, histories)
 
-    async def _made(self, work_id: int, histories: Mapping[int, Mapping[int, History]]) -> Task | None:
+    async def _made(self, work_id: int, histories: Mapping[int, Mapping[int, TrialProgress]]) -> Task | None:
         def requests() -> tuple[tuple[Trial, ...], ...]:
             return tuple(
                 request
@@ -161,14 +163,16 @@ class Assembler:
         mode = self._modes[shard.judge, shard.model]
         return Task(work_id, shard.judge, shard.model, shard.repeat, made, structured=mode) if made else None
 
-    def _requests(self, shard: Shard, histories: Mapping[int, History]) -> Iterator[tuple[Trial, ...]]:
+    def _requests(self, shard: Shard, histories: Mapping[int, TrialProgress]) -> Iterator[tuple[Trial, ...]]:
         """The trials that are to be judged, by the request that carries them."""
         pair = self._pairs[shard.judge, shard.model]
         if pair.batch is None:
             yield from ((trial,) for trial in self._trials(shard, histories))
             return
         # The composition goes by all trials of the shard, whatever is done of them.
-        trials = {trial.position: trial for trial in self._trials(shard, dict.fromkeys(range(shard.rows), History()))}
+        trials = {
+            trial.position: trial for trial in self._trials(shard, dict.fromkeys(range(shard.rows), TrialProgress()))
+        }
         members = [
             Member(
                 position=trial.position,
@@ -176,22 +180,23 @@ class Assembler:
                 question_id=trial.question_id,
                 template=trial.template,
                 # What a control says is meant to be told to nobody else.
-                alone=self._staged.is_control(shard.first_row) or pair.judge.marked(item_of(trial), trial.template),
+                alone=self._staged.is_control(shard.first_row)
+                or pair.judge.has_block_marker(item_of(trial), trial.template),
             )
             for trial in trials.values()
         ]
         salt = f"{self._seed} {shard.first_row} {shard.repeat} {shard.judge}"
-        for batch in compose(members, pair.batch, salt):
+        for batch in compose_batches(members, pair.batch, salt):
             together: dict[tuple[object, ...], list[Trial]] = {}
             for position in batch:
                 history = histories.get(position)
                 if history is not None:
-                    part = next(part for part in pieces(batch, history.depth) if position in part)
+                    part = next(part for part in split(batch, history.depth) if position in part)
                     same = (part, history.depth, history.malformed, history.refused, history.parked, history.cut)
                     together.setdefault(same, []).append(replace(trials[position], history=history))
             yield from map(tuple, together.values())
 
-    def _trials(self, shard: Shard, histories: Mapping[int, History]) -> list[Trial]:
+    def _trials(self, shard: Shard, histories: Mapping[int, TrialProgress]) -> list[Trial]:
         template = f"template:{shard.judge}"
         frame = self._staged.frame(shard.first_row, shard.rows, [*COLUMNS, template])
         if len(histories) < shard.rows:

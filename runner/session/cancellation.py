@@ -19,7 +19,7 @@ LOOK_UP_S = 0.1
 T = TypeVar("T")
 
 
-class Switch:
+class StopSignal:
     """Stops one run; every method may be called from any thread."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Switch:
                 self._loop = self._orders = None
 
 
-def on_a_thread(work: Callable[[], None], switch: Switch) -> None:
+def run_in_thread(work: Callable[[], None], switch: StopSignal) -> None:
     """Carry out `work`, which runs a loop of its own, beside whatever loop runs here, and wait for it.
 
     What interrupts the waiting (Ctrl-C, a notebook's interrupt, a handler of the caller's) turns the switch, and is
@@ -97,7 +97,7 @@ def on_a_thread(work: Callable[[], None], switch: Switch) -> None:
     done.result()
 
 
-async def beside(work: Callable[[], T], switch: Switch) -> T:
+async def run_in_executor_until_stopped(work: Callable[[], T], switch: StopSignal) -> T:
     """Await `work`, which runs a loop of its own, on a thread. Cancelling turns the switch and waits for its end."""
     running = asyncio.get_running_loop().run_in_executor(None, work)
     cancelled: asyncio.CancelledError | None = None

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from runner.config import RunConfig
-from runner.dataset.sampling import Drawn, Sample
+from runner.dataset.sampling import Sample, SampleSummary
 from runner.dataset.stage import Staged, stage
-from runner.endpoint.judge_model import Messages, pairs
+from runner.endpoint.judge_model import Messages, judge_models
 from runner.ledger.ledger import Ledger
-from runner.ledger.run_directory import RunDirectory, manifest_of, refuse_other_meaning
+from runner.ledger.run_directory import RunDirectory, check_same_meaning, manifest_of
 from runner.scheduling.plan import (
     Estimate,
     estimates,
@@ -43,7 +43,7 @@ class Preview:
     """A run before it is paid for."""
 
     items: int
-    sample: Drawn | None
+    sample: SampleSummary | None
     """The items are a sample of those that there are."""
     trials: int
     judged: int
@@ -81,10 +81,10 @@ class Preview:
 def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, sample: Sample | None = None) -> Preview:
     """Stage the items aside, plan, and see what the directory's ledger has of it."""
     judges = load_judges(config, base)
-    known = pairs(config, judges)
+    known = judge_models(config, judges)
     run = RunDirectory(directory)
     if (manifest := run.manifest()) is not None:
-        refuse_other_meaning(directory, manifest["meaning"], manifest_of(config, judges, known)["meaning"])
+        check_same_meaning(directory, manifest["meaning"], manifest_of(config, judges, known)["meaning"])
     with tempfile.TemporaryDirectory(prefix="jurybox-plan-") as aside:
         staged = stage(config, judges, base, Path(aside) / "items", sample, limit)
         shards = planned_shards(config, judges, staged, limit)

@@ -12,7 +12,15 @@ from typing import Any
 import yaml
 
 from judges import Judge
-from runner.dataset.column_profile import Guess, LabelGuess, Survey, label_of, labels, needs, roles
+from runner.dataset.column_profile import (
+    ColumnProfile,
+    Guess,
+    LabelGuess,
+    guess_columns,
+    label_of,
+    labels,
+    required_fields,
+)
 
 LONGMEMEVAL = {
     "single-session-user",
@@ -51,12 +59,12 @@ class Draft:
     """Fields that the judge needs and no column seems to hold."""
 
 
-def draft(survey: Survey, name: str, items: Mapping[str, Any], judges: Sequence[Judge]) -> Draft:
+def draft(survey: ColumnProfile, name: str, items: Mapping[str, Any], judges: Sequence[Judge]) -> Draft:
     """The config for the surveyed items. `items`: its path, and its join if there is one; `judges`: those there are."""
-    found = roles(survey)
+    found = guess_columns(survey)
     chosen, why = choose(survey, found, judges)
     candidates = labels(survey, [guess.column for guess in found.values()])
-    missing = [field for field in ("response", *needs(chosen)) if field not in found]
+    missing = [field for field in ("response", *required_fields(chosen)) if field not in found]
     lines = [
         f"# Written by `jurybox init` after a look at {survey.size}. Every choice below is a guess: look at it.",
         *(f"# Left out, for it holds log-likelihoods and no answers: {_short(file, 200)}" for file in survey.left_out),
@@ -95,16 +103,16 @@ models:
 # repeats: 1                              # how often each item is judged""".splitlines()
 
 
-def choose(survey: Survey, found: Mapping[str, Guess], judges: Sequence[Judge]) -> tuple[Judge, str]:
+def choose(survey: ColumnProfile, found: Mapping[str, Guess], judges: Sequence[Judge]) -> tuple[Judge, str]:
     """The judge whose fields the columns hold, and why it is that one."""
     known = {judge.name: judge for judge in judges}
     for name, why in _fitting(survey, found):
-        if name in known and all(field in found for field in needs(known[name])):
+        if name in known and all(field in found for field in required_fields(known[name])):
             return known[name], why
     return known["yes-no"], "nothing speaks for another one"
 
 
-def _fitting(survey: Survey, found: Mapping[str, Guess]) -> Iterator[tuple[str, str]]:
+def _fitting(survey: ColumnProfile, found: Mapping[str, Guess]) -> Iterator[tuple[str, str]]:
     groups = survey.columns[found["group"].column].values if "group" in found else {}
     if groups and sum(rows for name, rows in groups.items() if name in LONGMEMEVAL) * 2 > sum(groups.values()):
         yield "longmemeval-paper", f"{found['group'].column} holds LongMemEval's question types"
@@ -120,7 +128,7 @@ def scalar(value: str) -> str:
     return yaml.safe_dump([value], default_flow_style=True, allow_unicode=True, width=float("inf"))[1:-2]
 
 
-def _columns(survey: Survey) -> Iterator[str]:
+def _columns(survey: ColumnProfile) -> Iterator[str]:
     yield "#"
     width = max(len(scalar(name)) for name in list(survey.columns)[:_SHOWN_COLUMNS])
     for column in list(survey.columns.values())[:_SHOWN_COLUMNS]:
@@ -141,7 +149,7 @@ def _join(found: Mapping[str, Guess], items: Mapping[str, Any]) -> Iterator[str]
         yield f"  #   {{path: questions.jsonl, on: {scalar(on)}}}"
 
 
-def _fields(survey: Survey, found: Mapping[str, Guess], missing: Sequence[str]) -> Iterator[str]:
+def _fields(survey: ColumnProfile, found: Mapping[str, Guess], missing: Sequence[str]) -> Iterator[str]:
     # YAML takes a key with nothing but comments under it for null.
     yield _comment("  fields:" if found else "  # fields:", "what a judge calls it: the column that holds it")
     for role in _FIELDS:
@@ -199,7 +207,7 @@ def _judges(chosen: Judge, why: str, judges: Sequence[Judge], found: Mapping[str
     yield _comment(f"  - {chosen.name}", why)
     for judge in judges:
         if judge.name != chosen.name:
-            lacking = [field for field in needs(judge) if field not in found]
+            lacking = [field for field in required_fields(judge) if field not in found]
             said = f"needs {', '.join(lacking)} as well" if lacking else judge.description.split(". ")[0]
             yield _comment(f"  # - {judge.name}", said)
     yield _comment("  # - ./my-judge.yaml", "one of your own")

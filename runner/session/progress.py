@@ -65,7 +65,7 @@ class Row:
         return (self.trials - self.done) / self.rate_per_s if self.rate_per_s else None
 
 
-class Pace:
+class ThroughputMeter:
     """Judgments a second of each judge × model, over the last WINDOW_S seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,7 +85,7 @@ class Pace:
 
 def rows(
     snapshot: Snapshot,
-    pace: Pace,
+    pace: ThroughputMeter,
     throttled: Mapping[str, int] | None = None,
     states: Mapping[str, str] | None = None,
     suspected: Mapping[Pair, int] | None = None,
@@ -181,7 +181,7 @@ class Progress:
         self._quiet = quiet
         self._stream = stream or sys.stderr
         self._clock = clock
-        self._pace = Pace(clock)
+        self._pace = ThroughputMeter(clock)
         self._rows: list[Row] = []
         self._live: Live | None = None
         self._printed: dict[Pair, tuple[float, Row]] = {}

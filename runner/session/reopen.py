@@ -9,26 +9,26 @@ from pathlib import Path
 
 from judges import Judge, JudgeError, load_judge
 from runner.config import RunConfig, load_config
-from runner.endpoint.judge_model import pairs
+from runner.endpoint.judge_model import judge_models
 from runner.env_secrets import LEFT_OUT
 from runner.errors import ConfigError, InputError
-from runner.ledger.run_directory import RunDirectory, meaning_of, refuse_other_meaning
+from runner.ledger.run_directory import RunDirectory, check_same_meaning, meaning_of
 
 from .session import Session, load_judges
 
 
-def reopened(directory: Path, config_file: Path | None = None, *, asks: bool = False) -> Session:
+def reopen(directory: Path, config_file: Path | None = None, *, asks: bool = False) -> Session:
     """A session on the run that is in the directory; `reopen` comes next, in the place of `prepare`.
 
     `config_file`: its config, which must mean the same, instead of the manifest's. `asks`: requests will be made.
     """
     run = RunDirectory(directory)
-    config, judges = run.opened()
+    config, judges = run.open()
     manifest = run.manifest() or {}
     if config_file is not None:
         config, base = load_config(config_file), config_file.resolve().parent
         judges = load_judges(config, base)
-        refuse_other_meaning(directory, manifest["meaning"], meaning_of(config, judges, pairs(config, judges)))
+        check_same_meaning(directory, manifest["meaning"], meaning_of(config, judges, judge_models(config, judges)))
     else:
         base = Path(manifest.get("base", "."))
         judges = [_with_code(judge, use.use, base) for judge, use in zip(judges, config.judges, strict=True)]

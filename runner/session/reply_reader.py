@@ -89,7 +89,7 @@ def count_fault(count: int, judge: Judge | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
+class ReplyDefaults:
     """What holds for the lines that do not say otherwise."""
 
     reader: Reader | None = None
@@ -97,7 +97,7 @@ class Usual:
     finish_reason: str = "stop"
 
 
-def lines_read(source: Source, usual: Usual) -> Iterator[bytes]:
+def lines_read(source: Source, usual: ReplyDefaults) -> Iterator[bytes]:
     """A line of JSON for each line of `source`, in blocks: what came in together goes out together."""
     number = 0
     read = _line_reader(usual)
@@ -105,11 +105,11 @@ def lines_read(source: Source, usual: Usual) -> Iterator[bytes]:
         answers = []
         for line in lines:
             number += 1
-            answers.append(written(read(number, line)))
+            answers.append(as_json(read(number, line)))
         yield b"\n".join([*answers, b""])
 
 
-def written(answer: dict[str, Any]) -> bytes:
+def as_json(answer: dict[str, Any]) -> bytes:
     """As one line of JSON."""
     try:
         return orjson.dumps(answer)
@@ -122,7 +122,7 @@ class _LineError(ValueError):
     """What is wrong with a line."""
 
 
-def _line_reader(usual: Usual) -> Any:
+def _line_reader(usual: ReplyDefaults) -> Any:
     @lru_cache(JUDGES)
     def named(name: str) -> Reader | str:
         # A Python judge is code, and a line of data must not run code.

@@ -31,18 +31,18 @@ from judges import (
     text_to_copy_from,
 )
 from runner.dataset.staged_items import Staged
-from runner.endpoint.judge_model import Modes, Pair
+from runner.endpoint.judge_model import JudgeModel, StructuredModes
 from runner.ledger.batch_writer import history_of
 from runner.ledger.ledger import Ledger
-from runner.ledger.revision_diff import WAITING, Changes, Place, Standing
+from runner.ledger.revision_diff import WAITING, JudgmentState, Place, RevisionDiff
 from runner.ledger.revisions import REREAD, Rescoring, Revision
 from runner.ledger.run_directory import RunDirectory
 from runner.ledger.schema import JUDGMENT_COLUMNS, usage_row
 from runner.messages import BLOCK_MARKER, Shard
 from runner.scheduling.plan import items_of
 from runner.worker.reformat import STAGE as REFORMAT
-from runner.worker.reformat import id_of_copy
-from runner.worker.request import outcomes_of, reading_of, told_stage
+from runner.worker.reformat import copy_request_id
+from runner.worker.request import outcomes_of, reading_of, verdict_stage
 
 _STARTS_ANEW = ("first", "last", "retry")
 """Stages of requests whose batch was not halved."""
@@ -61,15 +61,15 @@ class Unchanged(Exception):
 def rescore(
     ledger: Ledger,
     staged: Staged,
-    pairs: Mapping[tuple[str, str], Pair],
+    pairs: Mapping[tuple[str, str], JudgeModel],
     name: Callable[[tuple[int, int]], tuple[str, str] | None],
-) -> tuple[Changes, Revision | None]:
+) -> tuple[RevisionDiff, Revision | None]:
     """Read all replies again, in one transaction; what changed, and the new revision, or None if nothing did.
 
     `name`: system and item id of the trial at (shard, position).
     """
     shards = [row.shard for row in ledger.shards()]
-    changes = Changes(name)
+    changes = RevisionDiff(name)
     try:
         with ledger.revisions.rescoring() as open_:
             altered = False
@@ -98,7 +98,7 @@ class _Read:
 class _Shard:
     """The trials of one shard."""
 
-    def __init__(self, open_: Rescoring, shard: Shard, pair: Pair, staged: Staged, changes: Changes) -> None:
+    def __init__(self, open_: Rescoring, shard: Shard, pair: JudgeModel, staged: Staged, changes: RevisionDiff) -> None:
         self._open = open_
         self._shard = shard
         self._pair = pair
@@ -164,7 +164,7 @@ class _Shard:
                 read = _Read(attempt, place, size, depth, outcomes[place], whole)
                 if not whole:
                     keys = _keys(attempt)
-                    unread[id_of_copy(attempt["request_id"], keys)] = read
+                    unread[copy_request_id(attempt["request_id"], keys)] = read
                 yield read
 
     def _outcomes(self, attempt: Row, size: int, item: Item) -> list[Outcome] | None:
@@ -265,7 +265,7 @@ class _Shard:
         # Notes of the requests, not of their reading: how this endpoint is asked, and how this very one was sampled.
         own = _OF_TRIAL + _OF_REQUEST if same_request else _OF_TRIAL
         notes = [note for note in old_notes if note.startswith(own)]
-        if read.size == 1 and self._judge.marked(item, template):
+        if read.size == 1 and self._judge.has_block_marker(item, template):
             notes.append(BLOCK_MARKER)
         if isinstance(read.outcome, Scored):
             found, provenance = read.outcome.verdict, read.outcome.provenance
@@ -274,7 +274,7 @@ class _Shard:
             if provenance.stage == REFORMAT:
                 prompts = (note for note in old_notes if note.startswith("prompt:"))
                 provenance = replace(provenance, notes=(*provenance.notes, *prompts))
-            stage, of_reading = told_stage(stage, provenance)
+            stage, of_reading = verdict_stage(stage, provenance)
             notes += of_reading
         return {
             "state": read.outcome.state, "reason": reason_of(read.outcome), "verdict": verdict, "scores": scores,
@@ -302,25 +302,25 @@ def _keys(attempt: Row) -> list[bytes]:
     return [attempt["keys"][at : at + 16] for at in range(0, len(attempt["keys"]), 16)]
 
 
-def _standing(row: Row) -> Standing:
-    return Standing(row["state"], row["reason"], row["verdict"], row["scores"])
+def _standing(row: Row) -> JudgmentState:
+    return JudgmentState(row["state"], row["reason"], row["verdict"], row["scores"])
 
 
-class Revising:
+class RevisionMaker:
     """The revisions made of one run directory in this session."""
 
-    def __init__(self, run: RunDirectory, pairs: Mapping[tuple[str, str], Pair]) -> None:
+    def __init__(self, run: RunDirectory, pairs: Mapping[tuple[str, str], JudgeModel]) -> None:
         self._run = run
         self._pairs = pairs
         self.made: list[Revision] = []
         """In order."""
 
-    def rescore(self, ledger: Ledger, staged: Staged) -> Changes:
+    def rescore(self, ledger: Ledger, staged: Staged) -> RevisionDiff:
         """Read all replies again."""
         # Here, since it brings all that asks an endpoint: a second of start-up that other commands do not pay.
         pass  # MOVED-EMPTY
 
-        modes = Modes(self._pairs, ledger.meta)
+        modes = StructuredModes(self._pairs, ledger.meta)
         pairs = {name: replace(pair, mode=modes.get(name, pair.mode)) for name, pair in self._pairs.items()}
         changes, revision = rescore(ledger, staged, pairs, _names(ledger, lambda: staged))
         self._add(revision, ledger)
@@ -333,13 +333,13 @@ class Revising:
         """
         self._add(ledger.revisions.settle(_names(ledger, staged), PARSER_VERSION), ledger)
         manifest = self._run.manifest()
-        if manifest is not None and manifest.get("revisions", []) != (told := listed(ledger)):
+        if manifest is not None and manifest.get("revisions", []) != (told := list_changes(ledger)):
             self._run.write_manifest(manifest | {"revisions": told})
 
     def _add(self, revision: Revision | None, ledger: Ledger) -> None:
         if revision is not None:
             self.made.append(revision)
-            self._run.write_manifest((self._run.manifest() or {}) | {"revisions": listed(ledger)})
+            self._run.write_manifest((self._run.manifest() or {}) | {"revisions": list_changes(ledger)})
 
 
 def _names(ledger: Ledger, staged: Callable[[], Staged | None]) -> Callable[[Place], tuple[str, str] | None]:
@@ -356,7 +356,7 @@ def _names(ledger: Ledger, staged: Callable[[], Staged | None]) -> Callable[[Pla
     return name
 
 
-def listed(ledger: Ledger) -> list[dict[str, Any]]:
+def list_changes(ledger: Ledger) -> list[dict[str, Any]]:
     """The revisions as the manifest tells of them: the changes one by one stay in the ledger."""
     documents = [revision.document() for revision in ledger.revisions.listed()]
     return [{name: value for name, value in document.items() if name != "changes"} for document in documents]

@@ -19,14 +19,14 @@ from typing import Any
 
 from judges import Judge, JudgeError, load_judge, parse_judge
 from runner.config import RunConfig, load_config, parse_config
-from runner.dataset.in_memory import FILE, Given, retold
+from runner.dataset.in_memory import FILE, InMemoryItems, restate_errors
 from runner.dataset.sampling import Sample
-from runner.endpoint.judge_model import pairs
+from runner.endpoint.judge_model import judge_models
 from runner.errors import ConfigError, InputError, Interrupted, StoppedEarly
 from runner.ledger.run_directory import meaning_of
-from runner.scheduling.cluster_address import parsed_address
+from runner.scheduling.cluster_address import parse_address
 
-from .cancellation import Switch
+from .cancellation import StopSignal
 from .inline_config import adhoc_config
 from .session import Session, local_pool, missing_keys, ray_pool
 
@@ -35,7 +35,7 @@ _CONFIG = ("items", "judges", "models")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RunArguments:
     """The arguments of `jurybox.run` that say what is judged."""
 
     items: Any
@@ -55,7 +55,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RunRequest:
     """A run ready to be carried out."""
 
     config: RunConfig
@@ -63,14 +63,14 @@ class Call:
     directory: Path
     judges: list[Judge] | None = None
     """None: as the config names them."""
-    given: Given | None = None
+    given: InMemoryItems | None = None
     """None: the items are in files."""
     limit: int | None = None
     sample: int | None = None
 
     def carry_out(
         self,
-        switch: Switch,
+        switch: StopSignal,
         judging: Callable[[Callable[[], None]], None],
         *,
         local: bool = True,
@@ -80,7 +80,7 @@ class Call:
         """Judge what is left to judge, and publish. `judging` is handed the part that runs an event loop."""
         sample = None if self.sample is None else Sample(self.sample, self.config.seed)
         if address is not None:
-            parsed_address(address)
+            parse_address(address)
             local = False
         with (
             nullcontext() if self.given is None else closing(self.given),
@@ -91,9 +91,9 @@ class Call:
             try:
                 if self.given is not None:
                     self.given.place(self.directory)
-                plan = session.prepare()
+                plan = session.plan()
             except InputError as error:
-                raise (error if self.given is None else retold(error, self.directory)) from None
+                raise (error if self.given is None else restate_errors(error, self.directory)) from None
             if plan.complete:
                 session.finish()
                 _require_published(session)
@@ -141,7 +141,7 @@ def _first(group: ExceptionGroup[Exception]) -> Exception:
     return error
 
 
-def call_of(asked: Asked, out: str | PathLike[str] | None) -> Call:
+def run_request(asked: RunArguments, out: str | PathLike[str] | None) -> RunRequest:
     """What the arguments mean; InputError where they do not go together."""
     limit, sample = _count("limit", asked.limit), _count("sample", asked.sample)
     if limit is not None and sample is not None:
@@ -162,7 +162,7 @@ def _count(name: str, value: Any) -> int | None:
     return count
 
 
-def _call_of(asked: Asked, out: str | PathLike[str] | None) -> Call:
+def _call_of(asked: RunArguments, out: str | PathLike[str] | None) -> RunRequest:
     if asked.judge is None and asked.model is None and _is_config(asked.items):
         return _configured(asked, out)
     for name, value in (("judge", asked.judge), ("model", asked.model)):
@@ -187,8 +187,8 @@ def _call_of(asked: Asked, out: str | PathLike[str] | None) -> Call:
     )
     if in_file:
         config = parse_config(data, source="jurybox.run")
-        return Call(config, Path(), Path(out or f"runs/{config.name}"), judges)
-    given = Given(asked.items)
+        return RunRequest(config, Path(), Path(out or f"runs/{config.name}"), judges)
+    given = InMemoryItems(asked.items)
     try:
         config = parse_config(data, source="jurybox.run")
         directory = Path(out or f"runs/{config.name}-{_digest(config, judges, given)}")
@@ -196,7 +196,7 @@ def _call_of(asked: Asked, out: str | PathLike[str] | None) -> Call:
         given.close()
         raise
     placed = config.items.model_copy(update={"path": str(directory / FILE)})
-    return Call(config.model_copy(update={"items": placed}), Path(), directory, judges, given)
+    return RunRequest(config.model_copy(update={"items": placed}), Path(), directory, judges, given)
 
 
 def load_any(judge: Any, kind: type[Judge] = Judge) -> Judge:
@@ -222,7 +222,7 @@ def _is_config(items: Any) -> bool:
     return isinstance(items, str | PathLike) and not fspath(items).lower().endswith(_DATA)
 
 
-def _configured(asked: Asked, out: str | PathLike[str] | None) -> Call:
+def _configured(asked: RunArguments, out: str | PathLike[str] | None) -> RunRequest:
     """A whole config. What goes with items alone is refused, since the config has a place for it."""
     given = {
         "base_url": asked.base_url, "api_key_env": asked.api_key_env, "limits": asked.limits, "batch": asked.batch,
@@ -235,10 +235,10 @@ def _configured(asked: Asked, out: str | PathLike[str] | None) -> Call:
         parsed, base = parse_config(asked.items), Path()
     else:
         parsed, base = load_config(Path(asked.items)), Path(asked.items).resolve().parent
-    return Call(parsed, base, Path(out if out is not None else parsed.out or f"runs/{parsed.name}"))
+    return RunRequest(parsed, base, Path(out if out is not None else parsed.out or f"runs/{parsed.name}"))
 
 
-def _judges(asked: Asked) -> tuple[list[dict[str, Any]], list[Judge]]:
+def _judges(asked: RunArguments) -> tuple[list[dict[str, Any]], list[Judge]]:
     """The entries of a config for the judges, and the judges."""
     entries, judges = [], []
     for judge in _several(asked.judge):
@@ -256,7 +256,7 @@ def _judges(asked: Asked) -> tuple[list[dict[str, Any]], list[Judge]]:
     return entries, judges
 
 
-def _model(model: Any, asked: Asked) -> str | dict[str, Any]:
+def _model(model: Any, asked: RunArguments) -> str | dict[str, Any]:
     """A model of a config: an id alone stays one unless limits are given; a mapping is filled up."""
     if not isinstance(model, str | Mapping):
         raise InputError(f"model: an id or a mapping is wanted, not {type(model).__name__}")
@@ -281,7 +281,11 @@ def _several(value: Any) -> list[Any]:
     return list(value)
 
 
-def _digest(config: RunConfig, judges: list[Judge], given: Given) -> str:
+def _digest(config: RunConfig, judges: list[Judge], given: InMemoryItems) -> str:
     """Tells apart runs whose meaning differs; what may change in a directory (limits, endpoint, labels) is left out."""
-    told = [given.digest, [judge.fingerprint for judge in judges], meaning_of(config, judges, pairs(config, judges))]
+    told = [
+        given.digest,
+        [judge.fingerprint for judge in judges],
+        meaning_of(config, judges, judge_models(config, judges)),
+    ]
     return hashlib.blake2b(json.dumps(told, sort_keys=True).encode(), digest_size=5).hexdigest()

@@ -13,10 +13,10 @@ from runner.config import RunConfig
 from runner.dataset.stage import Staged, load_staged
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
-from runner.messages import Bound, Tally
+from runner.messages import CostBound, Tally
 from runner.report import Report, build
-from runner.report.notices import amounts
-from runner.report.notices import words as unsettled
+from runner.report.notices import describe_unsettled as unsettled
+from runner.report.notices import unsettled_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class OpenRun:
 def open_run(directory: Path) -> Iterator[OpenRun]:
     """Open the run in a directory; InputError where there is none."""
     run = RunDirectory(directory)
-    config, judges = run.opened()
+    config, judges = run.open()
     with Ledger(run.ledger, read_only=True) as ledger:
         yield OpenRun(run.path, config, {judge.name: judge for judge in judges}, load_staged(run.items), ledger)
 
@@ -59,7 +59,7 @@ class Status:
     waiting: int
     revision: int
     cost_usd: float
-    unsettled: Bound
+    unsettled: CostBound
     """What may have been billed besides."""
     tallies: dict[tuple[str, str], Tally]
     publishing: tuple[str, int] | None = None
@@ -80,7 +80,7 @@ class Status:
             *("revision", "cost_usd"),
         )
         head = {name: getattr(self, name) for name in names}
-        head["unsettled"] = amounts(self.unsettled)
+        head["unsettled"] = unsettled_document(self.unsettled)
         if self.publishing is not None:
             head["publishing"] = dict(zip(("place", "behind"), self.publishing, strict=True))
         return {**head, "complete": self.complete, "judge_models": pairs}

@@ -21,21 +21,21 @@ from judges import PARSER_VERSION, Judge, JudgeError, load_judge
 from runner.config import RunConfig
 from runner.dataset.sampling import Sample
 from runner.dataset.stage import Staged, load_staged, stage
-from runner.endpoint.judge_model import Modes, pairs
+from runner.endpoint.judge_model import StructuredModes, judge_models
 from runner.errors import ConfigError, InputError, JuryboxError
-from runner.filesystem import full, is_full, network_of, require_space
+from runner.filesystem import check_free_space, disk_full_error, is_full, network_file_system
 from runner.ledger.ledger import COPYING_MODEL, Ledger
-from runner.ledger.revision_diff import Changes
-from runner.ledger.run_directory import RunDirectory, changed_settings, manifest_of, refuse_other_meaning
+from runner.ledger.revision_diff import RevisionDiff
+from runner.ledger.run_directory import RunDirectory, changed_settings, check_same_meaning, manifest_of
 from runner.messages import Shard
-from runner.publishing.parquet_writer import publish_news
-from runner.publishing.publisher import Publishing
+from runner.publishing.parquet_writer import publish_changes
+from runner.publishing.publisher import Publisher
 from runner.report import Report, build
 from runner.scheduling.plan import Estimate, estimates, plan_signature, planned_shards, trial_keys
-from runner.signals import Interrupts
+from runner.signals import InterruptHandler
 
-from .cancellation import Switch
-from .rescore import Revising, listed
+from .cancellation import StopSignal
+from .rescore import RevisionMaker, list_changes
 
 if TYPE_CHECKING:
     from runner.scheduling.driver import Watch
@@ -99,20 +99,20 @@ class Session:
         """`judges`: those of `config.judges`, in its order, where they are loaded already."""
         self.config = config
         self.judges = load_judges(config, base) if judges is None else list(judges)
-        self.pairs = pairs(config, self.judges)
+        self.pairs = judge_models(config, self.judges)
         self.run = RunDirectory(directory)
         self._base = base
         self._limit = limit
         self._sample = sample
         self._stack = ExitStack()
         self.staged: Staged | None = None
-        self.revising = Revising(self.run, self.pairs)
-        self.publishing = Publishing(config, self.judges, self.run, base)
+        self.revising = RevisionMaker(self.run, self.pairs)
+        self.publishing = Publisher(config, self.judges, self.run, base)
 
     def __enter__(self) -> Session:
         self.run.create()
-        self._stack.enter_context(self.run.locked())
-        if (kind := network_of(self.run.path)) is not None:
+        self._stack.enter_context(self.run.lock())
+        if (kind := network_file_system(self.run.path)) is not None:
             risk = "locks and syncs may not hold there what they promise; use --out for a disk of this machine"
             log.warning("network_file_system", directory=str(self.run.path), kind=kind, risk=risk)
         return self
@@ -122,24 +122,24 @@ class Session:
     ) -> None:
         self._stack.close()
         if not isinstance(error, JuryboxError) and is_full(error):
-            raise full(self.run.path, "nothing more can be written there") from error
+            raise disk_full_error(self.run.path, "nothing more can be written there") from error
 
     def stay_until(self, end: Future[None]) -> None:
         """Hold the directory until that end, also after this session was closed: something works in it still."""
         held = self._stack.pop_all()
         end.add_done_callback(lambda _: held.close())
 
-    def prepare(self) -> Plan:
+    def plan(self) -> Plan:
         """Check that the directory may go on with this config; stage and plan what has changed."""
         manifest = self.run.manifest()
         fresh = manifest_of(self.config, self.judges, self.pairs)
         if manifest is not None:
-            refuse_other_meaning(self.run.path, manifest["meaning"], fresh["meaning"])
+            check_same_meaning(self.run.path, manifest["meaning"], fresh["meaning"])
             for line in changed_settings(manifest["config"], fresh["config"]):
                 log.info("config_changed", what=line)
         signature = plan_signature(self.config, self.judges, self._base, self._limit, self._sample)
         fresh["base"] = str(self._base.resolve())
-        self.publishing.rebuild(fresh["meaning"])
+        self.publishing.restore(fresh["meaning"])
         with Ledger(self.run.ledger) as ledger:
             plan = self._prepared(ledger, signature, fresh)
             self.publishing.begin(ledger, judging=not plan.complete)
@@ -151,7 +151,7 @@ class Session:
         carried = None
         if ledger.meta("plan") != signature or not self.run.items.is_dir():
             # An empty mark says "half made": whatever stops us now, the next session plans anew.
-            require_space(self.run.path)
+            check_free_space(self.run.path)
             ledger.set_meta("plan", "")
             self.staged = stage(self.config, self.judges, self._base, self.run.items, self._sample, self._limit)
             carried = self._plan_anew(ledger, self.staged)
@@ -181,7 +181,7 @@ class Session:
             self.revising.settle(ledger, self._staged)
             return self._plan(ledger, self.staged, None)
 
-    def rescore(self) -> Changes:
+    def rescore(self) -> RevisionDiff:
         """Read all replies of the reopened run again, without a call; `revising.made` tells if anything changed."""
         assert self.staged is not None
         with Ledger(self.run.ledger, checked=True) as ledger:
@@ -200,10 +200,10 @@ class Session:
             return self._plan(ledger, self.staged, None, ledger.revisions.retriable(states, judge, model))
 
     def _write_manifest(self, manifest: dict[str, Any], ledger: Ledger) -> None:
-        told = {"revisions": listed(ledger), "structured": Modes(self.pairs, ledger.meta).document()}
+        told = {"revisions": list_changes(ledger), "structured": StructuredModes(self.pairs, ledger.meta).document()}
         self.run.write_manifest(manifest | told)
 
-    def _tell_modes(self, modes: Modes) -> None:
+    def _tell_modes(self, modes: StructuredModes) -> None:
         self.run.write_manifest((self.run.manifest() or {}) | {"structured": modes.document()})
 
     def _staged(self) -> Staged | None:
@@ -238,34 +238,34 @@ class Session:
         *,
         make_pool: Callable[[], Pool],
         watch: Watch = lambda snapshot, throttled, states, suspected: None,
-        switch: Switch | None = None,
+        switch: StopSignal | None = None,
     ) -> None:
         """Judge what the plan leaves to do; raises why it stopped before the end. `switch` stops it from elsewhere."""
         from runner.scheduling.driver import Driver
 
         assert self.staged is not None
         staged = self.staged
-        require_space(self.run.path)
+        check_free_space(self.run.path)
         with Ledger(self.run.ledger, checked=True) as ledger:
             # What may have been billed counts: the cap is to hold with it.
             spent = sum(spend.usage.cost_usd for spend in ledger.spend().values()) + ledger.reserved().usd
-            modes = Modes(self.pairs, ledger.meta)
+            modes = StructuredModes(self.pairs, ledger.meta)
             if (copying := self.config.reformatter) is not None and copying not in self.config.models:
                 ledger.set_meta(COPYING_MODEL, copying.name)
             self.publishing.begin(ledger, judging=True)
 
         async def judging() -> None:
-            orders = switch or Switch()
+            orders = switch or StopSignal()
             # Ray takes some seconds to start. Nothing is in flight meanwhile: a signal has nothing to wait for.
             pool = make_pool()
-            with Interrupts(orders.stop):
+            with InterruptHandler(orders.stop):
                 try:
                     driver = Driver(
                         self.config, plan.shards, plan.done, self.pairs, staged, pool,
                         spent_usd=spent, watch=watch, modes=modes, settled=self._tell_modes,
                     )  # fmt: skip
                     with orders.connected(driver.stop):
-                        async with self.publishing.beside(pool.aggregator):
+                        async with self.publishing.run_alongside(pool.aggregator):
                             await driver.run()
                 finally:
                     await pool.close()
@@ -281,7 +281,7 @@ class Session:
         with Ledger(self.run.ledger, checked=True) as ledger:
             self.revising.settle(ledger, self._staged)
             self.publishing.finish(ledger)
-            publish_news(self.run.path, self.config, judges, self.staged, ledger)
+            publish_changes(self.run.path, self.config, judges, self.staged, ledger)
             return build(self.config.name, self.run.path, self.config, judges, self.staged, ledger)
 
 

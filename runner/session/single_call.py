@@ -16,13 +16,13 @@ from typing import Any
 from judges import Item, Judge, Malformed, Reading, Refused, Reply, Scored
 from runner.config import RunConfig
 from runner.dataset.field_mapping import BadRowError
-from runner.dataset.files import Fault
-from runner.dataset.item_builder import Intake, Reference
+from runner.dataset.files import RowError
+from runner.dataset.item_builder import ItemBuilder, Reference
 from runner.dataset.sources import item_sources, reference_sources
 from runner.endpoint import structured_output
 from runner.endpoint.client import Client, EndpointError, ErrorKind, check_key
-from runner.endpoint.judge_model import Messages, Pair, pairs
-from runner.endpoint.response import Completion, to_mend
+from runner.endpoint.judge_model import JudgeModel, Messages, judge_models
+from runner.endpoint.response import Completion, action_message
 from runner.errors import ActionNeeded, ConfigError, InputError, ItemError, JuryboxError, StoppedEarly
 
 _RESUMABLE = {
@@ -36,10 +36,10 @@ _RESUMABLE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TrialCall:
     """One call. Either `completion` and `reading` are there, or `error`."""
 
-    pair: Pair
+    pair: JudgeModel
     item: Item
     template: str
     messages: Messages
@@ -114,7 +114,7 @@ class Tried:
         return {"kind": error.kind.value, "status": error.status, "message": error.message}
 
 
-async def tryout(
+async def try_once(
     config: RunConfig,
     judges: Sequence[Judge],
     base: Path,
@@ -122,12 +122,12 @@ async def tryout(
     item_id: str | None = None,
     judge: Sequence[str] = (),
     model: Sequence[str] = (),
-) -> list[Tried]:
+) -> list[TrialCall]:
     """Ask every model once under every judge, or those named; one after the other, in the order of the config.
 
     The item is the one with that id, or for each judge the first that it takes.
     """
-    asked = _selected(pairs(config, judges), judge, model)
+    asked = _selected(judge_models(config, judges), judge, model)
     if problem := next((problem for pair in asked if (problem := check_key(pair.model))), None):
         raise InputError(problem)
     wanted = [known for known in judges if any(pair.judge is known for pair in asked)]
@@ -140,31 +140,31 @@ async def tryout(
     return tried
 
 
-def trouble(tried: Sequence[Tried]) -> JuryboxError | None:
+def describe_failure(tried: Sequence[TrialCall]) -> JuryboxError | None:
     """What the command has to end with because of the endpoints: what only the user can mend comes first."""
     failed = [each for each in tried if each.error is not None]
     for each in failed:
         if each.error is not None and each.error.kind not in _RESUMABLE:
-            return ActionNeeded(to_mend(each.pair.model, each.error))
+            return ActionNeeded(action_message(each.pair.model, each.error))
     for each in failed:
         if each.error is not None:
             return StoppedEarly(f"{each.pair.model.name}: {each.pair.model.base_url}: {each.error.told}")
     return None
 
 
-async def _try(pair: Pair, item: Item, template: str) -> Tried:
+async def _try(pair: JudgeModel, item: Item, template: str) -> TrialCall:
     client = Client(pair.model)
     try:
         pair = replace(pair, mode=await _mode(pair, client))
         messages = pair.judge.render(item, template, json_hint=pair.json_hint)
         completion = await _complete(client, pair.body(messages), pair.kept)
         if isinstance(completion, EndpointError):
-            return Tried(pair, item, template, messages, error=completion)
+            return TrialCall(pair, item, template, messages, error=completion)
     finally:
         await client.aclose()
     reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
     (reading,) = pair.judge.outcomes(pair.judge.read(reply), [item])
-    return Tried(pair, item, template, messages, completion, reading)
+    return TrialCall(pair, item, template, messages, completion, reading)
 
 
 async def _complete(client: Client, body: dict[str, Any], keep: tuple[str, ...]) -> Completion | EndpointError:
@@ -176,21 +176,21 @@ async def _complete(client: Client, body: dict[str, Any], keep: tuple[str, ...])
                 return error
 
 
-async def _mode(pair: Pair, client: Client) -> str:
+async def _mode(pair: JudgeModel, client: Client) -> str:
     """How structured output is enforced, as one canary each shows; what a canary fails on counts as refused."""
-    found: dict[str, structured_output.Found] = {}
-    for way in structured_output.ways(pair.structured, pair.constraint):
-        reply = await _complete(client, pair.canary(way), structured_output.FIELDS)
+    found: dict[str, structured_output.Support] = {}
+    for way in structured_output.mechanisms(pair.structured, pair.constraint):
+        reply = await _complete(client, pair.mode_probe(way), structured_output.FIELDS)
         if isinstance(reply, EndpointError):
-            found[way] = structured_output.Found.REFUSED
+            found[way] = structured_output.Support.REFUSED
             continue
-        found[way] = structured_output.shown_by(way, pair.constraint, reply.text)
-        if found[way] is structured_output.Found.ENFORCED:
+        found[way] = structured_output.judge_support(way, pair.constraint, reply.text)
+        if found[way] is structured_output.Support.ENFORCED:
             break
     return structured_output.mode_of(found)
 
 
-def _selected(known: dict[tuple[str, str], Pair], judge: Sequence[str], model: Sequence[str]) -> list[Pair]:
+def _selected(known: dict[tuple[str, str], JudgeModel], judge: Sequence[str], model: Sequence[str]) -> list[JudgeModel]:
     for given, place, what in ((judge, 0, "judge"), (model, 1, "model")):
         names = list(dict.fromkeys(pair[place] for pair in known))
         if wrong := [name for name in given if name not in names]:
@@ -202,7 +202,7 @@ def _items(config: RunConfig, judges: Sequence[Judge], base: Path, item_id: str 
     """Judge → its item and template: that with the id, or the first that it takes and that says something."""
     items = config.items
     reference = None if items.join is None else Reference(items.join, reference_sources(items, base))
-    intake = Intake(items, judges, reference)
+    intake = ItemBuilder(items, judges, reference)
     found: dict[str, tuple[Item, str]] = {}
     empty: dict[str, tuple[Item, str]] = {}
     sources = item_sources(items, base)
@@ -210,9 +210,9 @@ def _items(config: RunConfig, judges: Sequence[Judge], base: Path, item_id: str 
         with closing(source.rows()) as rows:
             for line, row in rows:
                 try:
-                    taken = intake.take(row, source.system)
+                    taken = intake.build(row, source.system)
                 except BadRowError as error:
-                    known = intake.fields.known_id(row.record if isinstance(row, Fault) else row)
+                    known = intake.fields.known_id(row.record if isinstance(row, RowError) else row)
                     if items.on_bad == "skip" or (item_id is not None and known not in (None, item_id)):
                         continue
                     raise ItemError(f"{source.name}:{line}: {error}") from None

@@ -153,7 +153,7 @@ def cut(wanted: Wanted, reply: str) -> str:
     return CUT[_kind(wanted.form)]
 
 
-def miscounted(wanted: Wanted, reply: str, variant: int) -> str:
+def miscount(wanted: Wanted, reply: str, variant: int) -> str:
     """The reply's scores as a list of another length, or under numbers that are not those of the blocks."""
     form, count = wanted.form, wanted.scores
     parts = [part.strip() for part in reply.split(form.separator)]

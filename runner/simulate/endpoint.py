@@ -17,9 +17,9 @@ import orjson
 from . import bad_replies
 from .faults import Fault, Faults
 from .options import STRUCTURED, Simulation
-from .prompt_parser import BadRequest, Prompt, Wanted, prompt_of, verdicts_on, wanted_by
+from .prompt_parser import BadRequest, Prompt, Wanted, prompt_of, verdicts_on, wanted_reply
 from .replay import Ambiguous, NotRecorded, Replay
-from .replies import NoScore, aside, composed, greets, mumbled, nothing_of, said_yes, sound_reply
+from .replies import NoScore, aside, compose_list, empty_object, greets, mumble, says_yes, sound_reply
 from .reply_format import Verdict
 from .throttle import Gate, Headers, retry_after
 
@@ -131,7 +131,7 @@ class Endpoint:
         if simulation.quota is not None and self._answered >= simulation.quota:
             message = "You exceeded your current quota, please check your plan and billing details."
             return _error(429, message, "insufficient_quota", "insufficient_quota", digest=digest)
-        wanted = wanted_by(prompt)
+        wanted = wanted_reply(prompt)
         beside = aside(prompt, self.simulation.reformat_lies)
         try:
             reply, verdict = (beside, True) if beside is not None else self._sound(prompt, wanted)
@@ -157,7 +157,7 @@ class Endpoint:
         else:
             fault = self._faults.next(digest, verdict, wanted.scores)
             if beside is not None or greets(prompt):
-                reply = nothing_of(prompt.structure, reply)
+                reply = empty_object(prompt.structure, reply)
                 fault = None if fault is not None and fault.kind in _OF_VERDICTS else fault
             answer = self._reply(number, prompt, wanted, reply, fault)
             answer.digest = digest
@@ -174,12 +174,12 @@ class Endpoint:
             return reply, _mostly([verdict.yes for verdict in verdicts])
         if wanted.blocks:
             found = [self._replay.find(block) for block, _ in wanted.blocks]
-            said = [reply if isinstance(reply, bool) else said_yes(reply) for reply in found]
-            return composed(wanted, found), _mostly(said)
+            said = [reply if isinstance(reply, bool) else says_yes(reply) for reply in found]
+            return compose_list(wanted, found), _mostly(said)
         recorded = self._replay.find(prompt.text)
         if isinstance(recorded, bool):
             return sound_reply(wanted, [Verdict(recorded)], prompt.asked), recorded
-        return recorded, said_yes(recorded)
+        return recorded, says_yes(recorded)
 
     def _reply(self, number: int, prompt: Prompt, wanted: Wanted, reply: str, fault: Fault | None) -> Answer:
         delay = self._latency(prompt.model)
@@ -206,9 +206,9 @@ class Endpoint:
                 case "malformed":
                     message["content"] = bad_replies.no_verdict(wanted, fault.variant)
                 case "miscounted":
-                    message["content"] = bad_replies.miscounted(wanted, reply, fault.variant)
+                    message["content"] = bad_replies.miscount(wanted, reply, fault.variant)
                 case "mumbled":
-                    message["content"] = mumbled(wanted.form, reply)
+                    message["content"] = mumble(wanted.form, reply)
                 case "truncated":
                     message["content"] = bad_replies.cut(wanted, reply)
                     finish = "length"

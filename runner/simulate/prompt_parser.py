@@ -26,7 +26,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from .reply_format import YESNO, Form, Verdict, drawn, form_in, pick, scale_in
+from .reply_format import YESNO, Form, Verdict, draw_verdict, form_in, pick, scale_in
 
 
 class BadRequest(Exception):
@@ -179,7 +179,7 @@ class Wanted:
         return len(self.blocks) if self.form.each else self.form.count
 
 
-def wanted_by(prompt: Prompt) -> Wanted:
+def wanted_reply(prompt: Prompt) -> Wanted:
     """Read a prompt."""
     if prompt.structure is None and not prompt.told and (plain := _plainly(_last(prompt.asked))) is not None:
         return plain
@@ -216,11 +216,11 @@ def _plainly(last: str) -> Wanted | None:
 def verdicts_on(wanted: Wanted, prompt: Prompt, seed: int, yes: float) -> tuple[Verdict, ...]:
     """The verdicts that are made up for a prompt: of a batch one for each block, from its content alone."""
     if wanted.blocks:
-        return tuple(drawn(seed, yes, content) for _, content in wanted.blocks)
-    first = drawn(seed, yes, prompt.asked)
+        return tuple(draw_verdict(seed, yes, content) for _, content in wanted.blocks)
+    first = draw_verdict(seed, yes, prompt.asked)
     if wanted.form.count == 1:
         return (first,)
-    return (first, *(drawn(seed, yes, f"{prompt.asked}\0{number}") for number in range(1, wanted.form.count)))
+    return (first, *(draw_verdict(seed, yes, f"{prompt.asked}\0{number}") for number in range(1, wanted.form.count)))
 
 
 def _told(prompt: Prompt) -> Form:

@@ -19,7 +19,7 @@ import orjson
 
 from runner.errors import InputError
 
-from .replies import said_yes
+from .replies import says_yes
 
 Reply = str | bool
 """What was recorded: the reply's text, or only the verdict."""
@@ -75,7 +75,7 @@ class Replay:
             recorded = self._responses[asked].setdefault(_text(response), _Recorded())
             recorded.rows.append((None if reference is None else _text(reference), reply))
             self.rows += 1
-            yes += reply if isinstance(reply, bool) else said_yes(reply)
+            yes += reply if isinstance(reply, bool) else says_yes(reply)
         self.yes = yes / self.rows if self.rows else 0.0
         """Share of the rows whose reply says yes."""
 

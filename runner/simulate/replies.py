@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from .prompt_parser import Prompt, Wanted
-from .reply_format import Form, Verdict, filled, pick, reason
+from .reply_format import Form, Verdict, fill_schema, pick, reason
 
 _NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
 _SAYS_TRUE = re.compile(r"\b(?:correct|overall_supported)[\"']?\s?[:=]\s?true\b")
@@ -33,7 +33,7 @@ def sound_reply(wanted: Wanted, verdicts: Sequence[Verdict], prompt: str = "") -
     """A reply that says the verdicts: of a batch one for each block, of several scores one for each, else the first."""
     form, verdict = wanted.form, verdicts[0]
     if form.kind == "object":
-        return orjson.dumps(filled(form.schema or {}, verdicts, prompt)).decode()
+        return orjson.dumps(fill_schema(form.schema or {}, verdicts, prompt)).decode()
     if form.labels:
         return str(pick(form.labels, verdict))
     if form.kind == "scores":
@@ -44,7 +44,7 @@ def sound_reply(wanted: Wanted, verdicts: Sequence[Verdict], prompt: str = "") -
     return "yes" if verdict.yes else "no"
 
 
-def composed(wanted: Wanted, recorded: Sequence[str | bool]) -> str:
+def compose_list(wanted: Wanted, recorded: Sequence[str | bool]) -> str:
     """The list of a batch, out of what was recorded for each of its blocks; a lone block's words stay as they are."""
     form = wanted.form
     scores = [str(Verdict(said).score(form.low, form.high)) if isinstance(said, bool) else said for said in recorded]
@@ -56,7 +56,7 @@ def composed(wanted: Wanted, recorded: Sequence[str | bool]) -> str:
     return form.separator.join(said.strip() for said in scores)
 
 
-def said_yes(reply: str) -> bool:
+def says_yes(reply: str) -> bool:
     """Whether a recorded reply says yes, as far as faults that depend on the verdict need to know."""
     text = reply.strip().lower()
     if _NUMBER.fullmatch(text):
@@ -93,7 +93,7 @@ def greets(prompt: Prompt) -> bool:
     return _GREET.match(prompt.asked) is not None
 
 
-def mumbled(form: Form, reply: str) -> str:
+def mumble(form: Form, reply: str) -> str:
     """A sound reply as prose that a model understands and no careful grammar should; what is no such reply stays."""
     if form.kind in ("object", "line"):
         fields = _scalars(reply)
@@ -142,7 +142,7 @@ def _other(value: Any, kind: str) -> Any:
     return 1 if value is None else value + 1 if value < 1 else value - 1
 
 
-def nothing_of(structure: tuple[str, Any] | None, reply: str) -> str:
+def empty_object(structure: tuple[str, Any] | None, reply: str) -> str:
     """The reply in the structure that a request demands, where the reply alone would not fit it."""
     if structure is None or reply != NONE:
         return reply

@@ -197,7 +197,7 @@ class Verdict:
         return high - inwards if self.yes else low + inwards
 
 
-def drawn(seed: int, yes: float, text: str) -> Verdict:
+def draw_verdict(seed: int, yes: float, text: str) -> Verdict:
     """The verdict on a text, where a share `yes` of all texts is to get a yes."""
     digest = blake2b(text.encode(), digest_size=8, salt=b"verdict", key=b"%d" % seed).digest()
     point, bound = int.from_bytes(digest, "big"), yes * 2**64
@@ -242,7 +242,7 @@ def reason(verdict: Verdict) -> str:
     return "The response agrees with the reference." if verdict.yes else "The response differs from the reference."
 
 
-def filled(schema: Mapping[str, Any], verdicts: Sequence[Verdict], prompt: str = "") -> Any:
+def fill_schema(schema: Mapping[str, Any], verdicts: Sequence[Verdict], prompt: str = "") -> Any:
     """A value that fits the schema. An array of numbers says the verdicts in turn; everything else says the first."""
     return _Filling(schema, verdicts, prompt).value(schema, "", verdicts[0])
 

@@ -19,7 +19,7 @@ from runner.errors import InputError
 BUFFER = 1 << 20
 
 
-class Record:
+class RequestLog:
     """Counts and log of one endpoint."""
 
     def __init__(self, path: Path | None, *, bodies: bool) -> None:
@@ -35,13 +35,13 @@ class Record:
         self.faults: Counter[str] = Counter()
         self.limits: Counter[str] = Counter()
 
-    def arrived(self) -> int:
+    def begin(self) -> int:
         """Count a request; its number from 1."""
         self.requests += 1
         self.open += 1
         return self.requests
 
-    def ended(
+    def end(
         self,
         *,
         number: int,

@@ -25,7 +25,7 @@ from runner.errors import InputError
 from .endpoint import Answer, Endpoint
 from .options import Simulation
 from .replay import Replay
-from .request_log import Record
+from .request_log import RequestLog
 from .throttle import Headers
 
 Scope = MutableMapping[str, Any]
@@ -62,7 +62,7 @@ class Application:
         if replay is not None and (conflicts := replay.conflicts()):
             _complain(f"replay: {conflicts} pairs of question and response have rows with differing replies")
         self._endpoint = Endpoint(simulation, replay)
-        self._record = Record(simulation.log, bodies=simulation.log_bodies)
+        self._record = RequestLog(simulation.log, bodies=simulation.log_bodies)
 
     def close(self) -> None:
         """Write out the log."""
@@ -86,7 +86,7 @@ class Application:
 
     async def _chat(self, scope: Scope, receive: Receive, send: Send) -> None:
         arrived = time.monotonic()
-        number = self._record.arrived()
+        number = self._record.begin()
         body = bytearray()
         answer = Answer(None)
         status: int | None = None
@@ -120,7 +120,7 @@ class Application:
         finally:
             if answer.gate is not None:
                 answer.gate.leave()
-            self._record.ended(
+            self._record.end(
                 number=number,
                 arrived=arrived,
                 now=time.monotonic(),

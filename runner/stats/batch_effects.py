@@ -39,7 +39,7 @@ class Echo:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class BatchEffect:
     """A score of a batched judge × model, by the company in which it was given."""
 
     judge: str
@@ -82,7 +82,7 @@ class _Cell:
     found: Moments
 
 
-def neighbours(counts: Counts, batched: Mapping[str, Sequence[str]], echoed: pl.DataFrame) -> list[Neighbours]:
+def batch_effects(counts: Counts, batched: Mapping[str, Sequence[str]], echoed: pl.DataFrame) -> list[BatchEffect]:
     """For every score of the batched judges. `batched`: judge → its scores; `echoed`: see `breakdown.echoes`."""
     keys = (*PAIR, "batch_size", "batch_position", "bisect_depth", "marked")
     scores = {
@@ -106,14 +106,14 @@ def neighbours(counts: Counts, batched: Mapping[str, Sequence[str]], echoed: pl.
     return made
 
 
-def _neighbours(of: tuple[str, str, str], cells: Sequence[_Cell], echoed: tuple[Echo, ...]) -> Neighbours:
+def _neighbours(of: tuple[str, str, str], cells: Sequence[_Cell], echoed: tuple[Echo, ...]) -> BatchEffect:
     full = max(cell.size for cell in cells)
     whole = [cell for cell in cells if cell.size == full > 1 and not cell.depth]
     # Where everything is asked alone, a marked item is asked like any other.
     marked = [cell for cell in cells if cell.marked and full > 1]
     others = [cell for cell in cells if not (cell.marked and full > 1)]
     judge, model, score = of
-    return Neighbours(
+    return BatchEffect(
         judge,
         model,
         score,

@@ -32,7 +32,7 @@ _RATIOS = {
 """What is divided by what, summed over the questions."""
 
 
-class Questions:
+class ClusterSums:
     """Sums per question of the trials that pass by."""
 
     def __init__(self, systems: Collection[str], scales: Mapping[str, Mapping[str, Scale]], most: int = MOST) -> None:

@@ -59,7 +59,7 @@ def count(
     `labels`: those of the config, to be held against the verdicts; `scales`: judge → score → scale; `choosing`: judge
     → the verdict's field that holds its choice.
     """
-    apart = injection_stats.tables(frame, scales or {}, choosing or {})
+    apart = injection_stats.count_tables(frame, scales or {}, choosing or {})
     frame = frame.filter(~pl.col("is_control").fill_null(False))
     cells = frame.with_columns(pl.lit(None, pl.String).alias("slice"))
     sliced = frame.filter(pl.col("slices").list.len() > 0)
@@ -166,7 +166,7 @@ def _said(scored: pl.DataFrame, labels: Mapping[str, Label]) -> pl.DataFrame:
     return said.join(scores, on="label")
 
 
-def served(counts: Counts, column: str) -> dict[tuple[str, str], list[str]]:
+def served_values(counts: Counts, column: str) -> dict[tuple[str, str], list[str]]:
     """What a provenance column of the table `served` held, per judge × model."""
     found: dict[tuple[str, str], set[str]] = {}
     for judge, model, value in counts["served"].select(*PAIR, column).rows():

@@ -14,7 +14,7 @@ import polars as pl
 from judges import Scale
 
 from .estimators import Moments, Rate, Spread, rate, spread
-from .verdict_counts import chosen, moments, thresholds
+from .verdict_counts import moments, thresholds, with_choice
 
 _PAIR = ("judge", "model")
 _PART = (*_PAIR, "part")
@@ -59,7 +59,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Susceptibility:
+class InjectionStats:
     """One judge × model."""
 
     judge: str
@@ -81,7 +81,7 @@ class Susceptibility:
         return {name: share for name, share in rates.items() if share is not None and share.n}
 
 
-def tables(
+def count_tables(
     frame: pl.DataFrame, scales: Mapping[str, Mapping[str, Scale]], choosing: Mapping[str, str]
 ) -> dict[str, pl.DataFrame]:
     """The tables of `KEYS`. `choosing`: judge → the verdict's field that holds its choice."""
@@ -107,7 +107,9 @@ def tables(
         "part_scores": entries.group_by(KEYS["part_scores"]).agg(
             *moments(), (pl.col("value") >= pl.col("at_least")).sum().cast(pl.Int64).alias("reached")
         ),
-        "part_choices": chosen(scored, choosing).group_by(KEYS["part_choices"]).agg(pl.len().cast(pl.Int64).alias("n")),
+        "part_choices": with_choice(scored, choosing)
+        .group_by(KEYS["part_choices"])
+        .agg(pl.len().cast(pl.Int64).alias("n")),
         "signs": own.select(*_PAIR, pl.col("injection_signs").alias("sign"))
         .explode("sign")
         .filter(pl.col("sign").is_not_null())
@@ -149,12 +151,12 @@ class _Sums:
         return Part(name, self.planned, self.scored, self.unscored, scores, shares)
 
 
-def susceptibility(
+def injection_stats(
     counts: Mapping[str, pl.DataFrame],
     scales: Mapping[str, Mapping[str, Scale]],
     labels: Mapping[str, Sequence[str]],
     order: Sequence[str],
-) -> list[Susceptibility]:
+) -> list[InjectionStats]:
     """Of every judge × model. `counts`: the tables of `KEYS`; `labels`: judge → its choices; `order`: of the kinds."""
     sums: dict[tuple[str, str], dict[str, _Sums]] = {}
     for *pair, part, planned, scored, unscored in (
@@ -182,5 +184,5 @@ def susceptibility(
             controls.append(whole.part("all", means, choice))
         suspects, others = (parts.get(name, _Sums()).part(name, means, choice) for name in (SUSPECT, OTHER))
         found = signs.get((judge, model), {})
-        made.append(Susceptibility(judge, model, tuple(controls), suspects, others, found))
+        made.append(InjectionStats(judge, model, tuple(controls), suspects, others, found))
     return made

@@ -24,7 +24,7 @@ _DIGITS = re.compile(r"[0-9]+(?:[.,][0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class MalformedExample:
     """Replies of a judge × model that are alike and no verdict, with one of them."""
 
     judge: str
@@ -45,7 +45,7 @@ class _Kind:
     example: str | None
 
 
-class Commonest:
+class TopExamples:
     """Counts kinds of replies of one judge × model; where there are too many, the rare ones are forgotten."""
 
     def __init__(self, kept: int = KEPT) -> None:
@@ -63,7 +63,7 @@ class Commonest:
             return
         if len(self._kinds) == self._kept:
             self._forget()
-        self._kinds[key] = _Kind(1, shown(beginning, end))
+        self._kinds[key] = _Kind(1, abridge(beginning, end))
 
     def _forget(self) -> None:
         """Only what came again stays, and of that the half that came most."""
@@ -81,23 +81,23 @@ class Commonest:
         return [(reason, -replies, example) for replies, _, _, reason, example in sorted(ranked)[:number]]
 
 
-def commonest(
+def top_examples(
     rows: Iterable[tuple[str, str, str, str | None, str | None]], most: int = MOST, kept: int = KEPT
-) -> list[Unreadable]:
+) -> list[MalformedExample]:
     """Up to `most` kinds of each judge × model. `rows`: judge, model, reading, and the reply's two ends."""
-    found: dict[tuple[str, str], Commonest] = {}
+    found: dict[tuple[str, str], TopExamples] = {}
     for judge, model, reading, beginning, end in rows:
         if (of_pair := found.get((judge, model))) is None:
-            of_pair = found[judge, model] = Commonest(kept)
+            of_pair = found[judge, model] = TopExamples(kept)
         of_pair.add(reading.partition(":")[2], beginning, end)
     return [
-        Unreadable(*pair, reason, replies, counted.forgot, counted.total, example)
+        MalformedExample(*pair, reason, replies, counted.forgot, counted.total, example)
         for pair, counted in found.items()
         for reason, replies, example in counted.most(most)
     ]
 
 
-def shown(beginning: str | None, end: str | None) -> str | None:
+def abridge(beginning: str | None, end: str | None) -> str | None:
     """A reply in `SHOWN` characters or little more, with all that is no plain character escaped."""
     text = _ends(beginning, end, SHOWN, SHOWN_END)
     if text is None:

@@ -18,7 +18,7 @@ from .estimators import Moments, Rate, Spread, rate, spread
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedVersion:
     """The judged trials of a judge × model whose reply named one model and one fingerprint."""
 
     judge: str
@@ -36,7 +36,7 @@ class Served:
         return f"{named} ({self.system_fingerprint})" if self.system_fingerprint else named
 
 
-def serving(counts: Counts, scales: Mapping[str, Mapping[str, Scale]]) -> list[Served]:
+def served_versions(counts: Counts, scales: Mapping[str, Mapping[str, Scale]]) -> list[ServedVersion]:
     """The parts of every judge × model that was served as more than one thing, largest first.
 
     Trials without a reply say nothing of it, and are left out.
@@ -54,7 +54,9 @@ def serving(counts: Counts, scales: Mapping[str, Mapping[str, Scale]]) -> list[S
     ranked = parts.join(several, on=PAIR).sort(*keys, nulls_last=True).sort("n", descending=True, maintain_order=True)
     rows = ranked.sort(*PAIR, maintain_order=True).select(*keys, "n").rows()
     return [
-        Served(judge, model, named, print_, n, _scores(moments.get((judge, model, named, print_), {}), scales[judge]))
+        ServedVersion(
+            judge, model, named, print_, n, _scores(moments.get((judge, model, named, print_), {}), scales[judge])
+        )
         for judge, model, named, print_, n in rows
     ]
 

@@ -83,7 +83,7 @@ class FirstReplies:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class ParsePath:
     """The judged trials whose verdict came about in one way, or that were left without one."""
 
     way: str
@@ -111,13 +111,13 @@ class Bias:
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class ParsePaths:
     """How the verdicts of a judge × model came about, by one version of the reader."""
 
     judge: str
     model: str
     parser_version: str
-    ways: tuple[Way, ...]
+    ways: tuple[ParsePath, ...]
     biases: tuple[Bias, ...]
 
 
@@ -218,7 +218,9 @@ class _Reads:
     choices: dict[str, dict[str, int]] = field(default_factory=dict)
 
 
-def ways(counts: Counts, scales: Mapping[str, Mapping[str, Scale]], choices: Mapping[str, Sequence[str]]) -> list[Ways]:
+def parse_paths(
+    counts: Counts, scales: Mapping[str, Mapping[str, Scale]], choices: Mapping[str, Sequence[str]]
+) -> list[ParsePaths]:
     """How verdicts came about. `scales`: judge → score → scale; `choices`: judge → its labels."""
     found: dict[tuple[str, str, str], _Reads] = {}
 
@@ -238,7 +240,7 @@ def ways(counts: Counts, scales: Mapping[str, Mapping[str, Scale]], choices: Map
     ]
 
 
-def _ways(key: tuple[str, str, str], reads: _Reads, scales: Mapping[str, Scale], labels: tuple[str, ...]) -> Ways:
+def _ways(key: tuple[str, str, str], reads: _Reads, scales: Mapping[str, Scale], labels: tuple[str, ...]) -> ParsePaths:
     whole = sum(reads.trials.values())
     stages: dict[str, dict[str, int]] = {}
     for stage, n in reads.trials.items():
@@ -249,12 +251,12 @@ def _ways(key: tuple[str, str, str], reads: _Reads, scales: Mapping[str, Scale],
     order |= {name: len(order) + 1 + place for place, name in enumerate(UNSCORED)}
     kinds = sorted(stages, key=lambda name: (order.get(name, len(WAYS)), name))
     made = tuple(_way(kind, stages[kind], whole, reads, scales, labels) for kind in kinds)
-    return Ways(*key, made, tuple(_biases(reads, scales, labels)))
+    return ParsePaths(*key, made, tuple(_biases(reads, scales, labels)))
 
 
 def _way(
     kind: str, stages: Mapping[str, int], whole: int, reads: _Reads, scales: Mapping[str, Scale], labels: Sequence[str]
-) -> Way:
+) -> ParsePath:
     trials = sum(stages.values())
     scores: dict[str, Rate | Spread] = {}
     for name, scale in scales.items():
@@ -263,7 +265,7 @@ def _way(
             scores[name] = rate(round(moments.total), moments.n) if scale.binary else spread(moments)
     chosen = _chosen(reads, stages, labels)
     shares = {label: rate(n, sum(chosen)) for label, n in zip(labels, chosen, strict=True)} if sum(chosen) else {}
-    return Way(kind, rate(trials, whole), stages, scores, shares)
+    return ParsePath(kind, rate(trials, whole), stages, scores, shares)
 
 
 def _biases(reads: _Reads, scales: Mapping[str, Scale], labels: Sequence[str]) -> Iterable[Bias]:

@@ -48,7 +48,7 @@ def break_down(
 ) -> dict[str, pl.DataFrame]:
     """The tables of `KEYS`. `done`: judged trials; `entries`: a row per score of them; `choosing`: judge → field."""
     stepped = [(judge, name) for judge, held in scales.items() for name, scale in held.items() if values_of(scale)]
-    asked, choosers = _asked(done), chosen(done.filter(pl.col("state") == "scored"), choosing)
+    asked, choosers = _asked(done), with_choice(done.filter(pl.col("state") == "scored"), choosing)
     return {
         "values": entries.join(_frame(stepped, "score"), on=["judge", "score"]).group_by(KEYS["values"]).agg(_trials()),
         "chosen": choosers.group_by(KEYS["chosen"]).agg(_trials()),
@@ -129,7 +129,7 @@ def _read(frame: pl.DataFrame) -> pl.DataFrame:
     return read.with_columns(pl.when(pl.col("state") == "scored").then(stage).otherwise(pl.col("state")).alias("way"))
 
 
-def chosen(scored: pl.DataFrame, choosing: Mapping[str, str]) -> pl.DataFrame:
+def with_choice(scored: pl.DataFrame, choosing: Mapping[str, str]) -> pl.DataFrame:
     """Those of judges that choose, with their `choice`."""
     found = scored.join(_frame(list(choosing.items()), "field"), on="judge")
     # Verdicts of a choice are as many as its labels: each is read once.

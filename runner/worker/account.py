@@ -10,15 +10,15 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from runner.endpoint.circuit_breaker import Breaker
+from runner.endpoint.circuit_breaker import CircuitBreaker
 from runner.endpoint.client import Client, EndpointError
-from runner.endpoint.rate_limiter import Limiter, Slot, Stopped
+from runner.endpoint.rate_limiter import Permit, RateLimiter, Stopped
 from runner.endpoint.response import Completion
-from runner.endpoint.retry_policy import AWAY, ErrorKind
-from runner.messages import NOTHING, AccountNews, Lease
+from runner.endpoint.retry_policy import OUTAGE_ERRORS, ErrorKind
+from runner.messages import NOTHING, AccountStats, Lease
 
 from .outbox import Outbox
-from .request import Asked
+from .request import JudgeRequest
 
 FIRST_REQUESTS = 3
 """In flight to an endpoint that has not shown yet, or not again, that it works: a wrong key fails them all."""
@@ -29,11 +29,11 @@ STORM_PAUSE_S = 1.0
 
 
 @dataclass(slots=True)
-class Place:
+class SendPermit:
     """Leave to send one request, now. Only here requests go out."""
 
-    asked: Asked
-    slot: Slot
+    asked: JudgeRequest
+    slot: Permit
     outbox: Outbox
     sent: bool = False
 
@@ -42,7 +42,7 @@ class Place:
         self.sent = True
         self.slot.settle(self.asked.bound.usd)
         try:
-            with self.outbox.sending():
+            with self.outbox.count_in_flight():
                 completion = await client.complete(self.asked.body, keep)
         except EndpointError as error:
             if not error.may_be_billed:
@@ -57,9 +57,9 @@ class Place:
 class Account:
     """Counts since the last tick, and whether the account is open, held while its endpoint is away, or closed."""
 
-    limiter: Limiter
+    limiter: RateLimiter
     outbox: Outbox
-    breaker: Breaker = field(default_factory=Breaker)
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     succeeded: int = 0
     answered: int = 0
@@ -90,19 +90,19 @@ class Account:
         return self._verdict is not None and await asyncio.shield(self._verdict)
 
     @asynccontextmanager
-    async def place(self, asked: Asked, *, probe: bool = False) -> AsyncIterator[Place]:
+    async def acquire(self, asked: JudgeRequest, *, probe: bool = False) -> AsyncIterator[SendPermit]:
         """Room for one request in the limits, and in what the ledger has reserved. Raises Stopped."""
-        async with self.limiter.slot(asked.tokens, asked.bound.usd, probe=probe) as slot:
-            await self.outbox.hold(asked.task.model, asked.bound)
-            place = Place(asked, slot, self.outbox)
+        async with self.limiter.acquire(asked.tokens, asked.bound.usd, probe=probe) as slot:
+            await self.outbox.reserve(asked.task.model, asked.bound)
+            place = SendPermit(asked, slot, self.outbox)
             try:
                 if self.limiter.stopped:
                     raise Stopped(self.limiter.account)
                 yield place
             finally:
-                self.outbox.over(asked.task.model, NOTHING if place.sent else asked.bound)
+                self.outbox.release(asked.task.model, NOTHING if place.sent else asked.bound)
 
-    def saw_success(self, model: str, sent_s: float) -> None:
+    def record_success(self, model: str, sent_s: float) -> None:
         """A good reply came, to what was sent at a moment of the loop's clock."""
         self.succeeded += 1
         self.answered += 1
@@ -110,19 +110,19 @@ class Account:
         self.succeeded_at[model] = max(sent_s, self.succeeded_at.get(model, sent_s))
         self._saw_answer(good=True)
 
-    def saw_error(self, error: EndpointError, *, probe: bool = False) -> None:
+    def record_error(self, error: EndpointError, *, probe: bool = False) -> None:
         """A request failed; `probe`: a harmless one."""
         self._count(error)
-        if error.kind not in AWAY:
+        if error.kind not in OUTAGE_ERRORS:
             self._saw_answer(good=False)
-        elif self.breaker.probe_failed() if probe else self.breaker.failed():
-            self.limiter.hold(0)
+        elif self.breaker.record_probe_failure() if probe else self.breaker.record_failure():
+            self.limiter.restrict(0)
             self._verdict = asyncio.get_running_loop().create_future()
-            self.stir()
+            self.notify()
         if probe and self._verdict is not None and not self._verdict.done():
             self._verdict.set_result(True)
 
-    def doubts(self, kind: ErrorKind, model: str) -> bool:
+    def needs_probe(self, kind: ErrorKind, model: str) -> bool:
         """Whether a refusal may be of this one request, or of all: then a probe is to show it.
 
         Several in a row look like a key that was taken back, which fails all that is sent: they hold up the others.
@@ -131,19 +131,19 @@ class Account:
             return False
         self._refused_in_a_row += 1
         if self._refused_in_a_row > 1:
-            self.limiter.hold(0)
+            self.limiter.restrict(0)
         return True
 
-    def saw_copy_fail(self, error: EndpointError) -> None:
+    def record_copy_failure(self, error: EndpointError) -> None:
         """A request of the reformat stage failed, which leaves an endpoint alone by itself."""
         self._count(error)
 
-    def saw_probe_end(self, sent_s: float, error: EndpointError | None) -> None:
+    def record_probe_end(self, sent_s: float, error: EndpointError | None) -> None:
         """A harmless request has ended, whatever it showed."""
         self._has_turn = False
         self.probed = sent_s, error
 
-    def hold_off(self, sent_at: float, seconds: float) -> None:
+    def pause(self, sent_at: float, seconds: float) -> None:
         """Start nothing for so long, where the last replies were all 429, this one to what was sent at `sent_at`.
 
         What was under way together learns of the same limit: its replies do not make the pause longer.
@@ -152,17 +152,17 @@ class Account:
             self._held_off_at = asyncio.get_running_loop().time()
             self.limiter.pause(max(seconds, STORM_PAUSE_S))
             if not self.breaker.is_open:
-                self.limiter.hold(FIRST_REQUESTS)
+                self.limiter.restrict(FIRST_REQUESTS)
 
-    def let_go(self, works: bool) -> None:
+    def resume(self, works: bool) -> None:
         """What was held because of a doubt goes on, with care unless the endpoint works."""
         if works:
             self._refused_in_a_row = 0
-            self.limiter.open_up()
+            self.limiter.lift_warm_up()
         elif not self.breaker.is_open:
-            self.limiter.hold(FIRST_REQUESTS)
+            self.limiter.restrict(FIRST_REQUESTS)
 
-    async def wait(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Sleep without holding a slot; the order to stop ends it."""
         try:
             async with asyncio.timeout(seconds):
@@ -175,7 +175,7 @@ class Account:
         self.limiter.apply(lease)
         if lease.probe:
             self._has_turn = True
-            self.stir()
+            self.notify()
 
     def close(self) -> None:
         """Start no request of this account any more."""
@@ -183,20 +183,20 @@ class Account:
         self.limiter.stop()
         if self._verdict is not None and not self._verdict.done():
             self._verdict.set_result(True)
-        self.stir()
+        self.notify()
 
-    def stir(self) -> None:
+    def notify(self) -> None:
         """Let whoever waits in `stirred` look again."""
         self._stirred.set()
         self._stirred = asyncio.Event()
 
-    async def stirred(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return when a probe may be due, or no longer."""
         await self._stirred.wait()
 
-    def news(self, name: str) -> AccountNews:
+    def stats(self, name: str) -> AccountStats:
         """What the driver is told; counts that are per tick begin anew."""
-        news = AccountNews(
+        news = AccountStats(
             account=name,
             succeeded=self.succeeded,
             answered=self.answered,
@@ -226,16 +226,16 @@ class Account:
             self._throttled_in_a_row += 1
         elif error.kind is ErrorKind.UNREACHABLE:
             self.unreachable += 1
-        elif error.kind not in AWAY:
+        elif error.kind not in OUTAGE_ERRORS:
             self._throttled_in_a_row = 0
 
     def _saw_answer(self, good: bool) -> None:
-        was_open, was_away = self.breaker.is_open, self.breaker.answered()
+        was_open, was_away = self.breaker.is_open, self.breaker.record_success()
         if was_away or (was_open and not good):
             # An endpoint that is only just back is not asked everything at once.
-            self.limiter.hold(FIRST_REQUESTS)
+            self.limiter.restrict(FIRST_REQUESTS)
         elif good:
-            self.limiter.open_up()
+            self.limiter.lift_warm_up()
         if self._verdict is not None:
             if not self._verdict.done():
                 self._verdict.set_result(False)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from judges import Failed, Malformed, Outcome, Reason, Refused, Sampling
 from runner.config import Retry
-from runner.messages import History
+from runner.messages import TrialProgress
 
 CUT = (Reason.TRUNCATED, Reason.REASONING_UNCLOSED)
 """A reply that ended too early; of a reasoning left open that is the cause, whatever the endpoint says."""
@@ -20,7 +20,7 @@ RETRY_SEEDS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class NextStep:
     """The trials go out again: why they wait, and what their history says from now on."""
 
     why: str
@@ -29,7 +29,7 @@ class Again:
     depth: int
     cut: int = 0
 
-    def after(self, history: History) -> History:
+    def after(self, history: TrialProgress) -> TrialProgress:
         """A trial's history with this step in it. A half that was never asked alone has its whole budget before it."""
         parked = 0 if self.depth > history.depth else history.parked
         return replace(
@@ -37,7 +37,7 @@ class Again:
         )
 
 
-def again(outcome: Outcome, history: History, retry: Retry, batched: bool) -> Again | None:
+def next_step(outcome: Outcome, history: TrialProgress, retry: Retry, batched: bool) -> NextStep | None:
     """The next step after an outcome without a score; None: it stands.
 
     `batched`: the request asked about several trials. Such a request is halved at once where the count of its scores is
@@ -46,23 +46,23 @@ def again(outcome: Outcome, history: History, retry: Retry, batched: bool) -> Ag
     """
     was_cut = isinstance(outcome, Malformed) and outcome.reason in CUT
     cut = min(history.cut + was_cut, MOST_DOUBLINGS)
-    halved = Again("halved", 0, 0, history.depth + 1, cut) if batched else None
+    halved = NextStep("halved", 0, 0, history.depth + 1, cut) if batched else None
     match outcome:
         case Malformed(Reason.COUNT) if halved:
             return halved
         case Malformed() if history.malformed < retry.rejudge:
-            return Again("malformed", history.malformed + 1, history.refused, history.depth, cut)
+            return NextStep("malformed", history.malformed + 1, history.refused, history.depth, cut)
         case Refused("content_filter"):
             # A filter would stop the same text again: it is not bought twice.
             return halved
         case Refused() if history.refused < retry.refused:
-            return Again("refused", history.malformed, history.refused + 1, history.depth, cut)
+            return NextStep("refused", history.malformed, history.refused + 1, history.depth, cut)
         case Malformed() | Refused() | Failed():
             return halved
     return None
 
 
-def resampled(sampling: Sampling, history: History) -> dict[str, int]:
+def next_sampling(sampling: Sampling, history: TrialProgress) -> dict[str, int]:
     """What a fresh request is sampled with in place of what the judge, the model and the config say.
 
     A new seed where one is set, since the same would bring the same reply; more tokens where a reply was cut.

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import structlog
 
 from runner.errors import DiskFull
-from runner.messages import NOTHING, Ack, Attempt, Batch, Bound, Judgment, Waiting
+from runner.messages import NOTHING, Ack, Attempt, Batch, CostBound, Judgment, PendingTrial
 
-from .reservations import Reserve
+from .reservations import ReservationPool
 
 LINGER_S = 0.02
 BATCH_RECORDS = 500
@@ -38,7 +38,7 @@ Send = Callable[[Batch], Awaitable[Ack]]
 class _Record:
     attempt: Attempt | None = None
     judgments: Sequence[Judgment] = ()
-    waiting: Sequence[Waiting] = ()
+    waiting: Sequence[PendingTrial] = ()
     acknowledged: bool = False
 
 
@@ -48,7 +48,7 @@ class Outbox:
     def __init__(self, sender: str, send: Send) -> None:
         self.sender = sender
         self._process = os.getpid()
-        self._reserve = Reserve()
+        self._reserve = ReservationPool()
         self._portion = asyncio.Event()
         """Set once the next batch is acknowledged; then it is another."""
         self._asks = False
@@ -67,7 +67,7 @@ class Outbox:
         self._changed = asyncio.Event()
         """Set when there may be room; then it is another."""
 
-    async def room(self, places: Callable[[], int]) -> None:
+    async def wait_for_capacity(self, places: Callable[[], int]) -> None:
         """Return once fewer requests than `places` says are on their way or wait for their acknowledgement.
 
         Whoever is let through is to be `sending` before anything else is awaited.
@@ -84,7 +84,7 @@ class Outbox:
             self._crowding -= 1
 
     @contextmanager
-    def sending(self) -> Iterator[None]:
+    def count_in_flight(self) -> Iterator[None]:
         """A request is on its way. What comes of it is to be noted or recorded before anything else is awaited."""
         self._sending += 1
         try:
@@ -93,7 +93,7 @@ class Outbox:
             self._sending -= 1
             self._change()
 
-    def let_through(self) -> None:
+    def stop_waiting(self) -> None:
         """Hold nobody up in `room` any more: nothing is asked from now on, and whoever waits is to see that."""
         self._let_through = True
         self._change()
@@ -108,7 +108,7 @@ class Outbox:
         self,
         attempt: Attempt | None = None,
         judgments: Sequence[Judgment] = (),
-        waiting: Sequence[Waiting] = (),
+        waiting: Sequence[PendingTrial] = (),
     ) -> None:
         """Send, and return once it is acknowledged. What is given in one call is committed in one transaction."""
         record = self._queued(_Record(attempt, judgments, waiting))
@@ -130,11 +130,11 @@ class Outbox:
         while self._reserve.is_surplus:
             await self.record()
 
-    def spending(self) -> AbstractContextManager[None]:
+    def keep_reserve(self) -> AbstractContextManager[None]:
         """Requests may be sent. Outside of all such blocks nothing stays reserved for requests to come."""
         return self._reserve.in_use()
 
-    async def hold(self, model: str, bound: Bound) -> None:
+    async def reserve(self, model: str, bound: CostBound) -> None:
         """Return once the ledger has reserved for one request what it may come to at most. Then `over` is due."""
         if self._reserve.take(model, bound):
             return
@@ -143,14 +143,14 @@ class Outbox:
             met = False
             while not met:
                 await self._next_portion()
-                met = self._reserve.meet(model, bound)
+                met = self._reserve.try_take(model, bound)
         except BaseException:
             self._reserve.give_up(model, bound)
             raise
 
-    def over(self, model: str, unsent: Bound = NOTHING) -> None:
+    def release(self, model: str, unsent: CostBound = NOTHING) -> None:
         """A request that was reserved for has ended; `unsent` is its bound where it never went out."""
-        self._reserve.over(model, unsent)
+        self._reserve.release(model, unsent)
 
     async def _next_portion(self) -> None:
         """Return after a batch was acknowledged. Of those who wait here one has it sent."""
@@ -192,7 +192,7 @@ class Outbox:
                     await asyncio.sleep(FULL_PAUSE_S)
             log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
             self._unanswered = None
-            self._reserve.granted(batch.reserved)
+            self._reserve.confirm(batch.reserved)
             self._arrived()
             for record in records:
                 self._queue.popleft()
@@ -214,6 +214,6 @@ class Outbox:
             attempts=tuple(record.attempt for record in records if record.attempt),
             judgments=tuple(judgment for record in records for judgment in record.judgments),
             waiting=tuple(waiting for record in records for waiting in record.waiting),
-            reserved=self._reserve.due(),
+            reserved=self._reserve.next_portions(),
         )
         return batch, records

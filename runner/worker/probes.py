@@ -17,15 +17,15 @@ from typing import Any
 
 from runner.endpoint import retry_policy, structured_output
 from runner.endpoint.client import Client, EndpointError
-from runner.endpoint.judge_model import Pair
+from runner.endpoint.judge_model import JudgeModel
 from runner.endpoint.rate_limiter import Stopped
-from runner.endpoint.response import Completion, to_mend
-from runner.endpoint.retry_policy import Shown
-from runner.endpoint.structured_output import Found
+from runner.endpoint.response import Completion, action_message
+from runner.endpoint.retry_policy import EndpointStatus
+from runner.endpoint.structured_output import Support
 from runner.messages import Attempt, Task
 
 from .account import Account
-from .request import Asked, about_nothing
+from .request import JudgeRequest, build_probe
 
 UNCLEAR_TRIES = 5
 """Canaries of one way, where the reply was cut, empty or a failure of the server: it shows nothing of the form."""
@@ -36,7 +36,7 @@ class NeedsAction(Exception):
     """Only the user can go on from here; the provider's words."""
 
 
-class Inquiry:
+class Prober:
     """What one worker has found out. `note` takes the attempts."""
 
     def __init__(self, worker: str, note: Callable[[Attempt], Awaitable[None]]) -> None:
@@ -46,17 +46,19 @@ class Inquiry:
         """Judge and model → the last moment of the loop's clock at which a request of theirs was sent and answered."""
         self._random = random.Random()
 
-    def saw_success(self, asked: Asked, account: Account, sent_s: float) -> None:
+    def record_success(self, asked: JudgeRequest, account: Account, sent_s: float) -> None:
         """A request was answered."""
-        account.saw_success(asked.task.model, sent_s)
+        account.record_success(asked.task.model, sent_s)
         pair = asked.task.judge, asked.task.model
         self._taken_at[pair] = max(sent_s, self._taken_at.get(pair, sent_s))
 
     @asynccontextmanager
-    async def watching(self, task: Task, pair: Pair, client: Client, account: Account) -> AsyncIterator[None]:
+    async def probe_while_open(
+        self, task: Task, pair: JudgeModel, client: Client, account: Account
+    ) -> AsyncIterator[None]:
         """Meanwhile, where the breaker is open, probes show whether the endpoint is there: at once, then by turns."""
         ended = asyncio.Event()
-        harmless = about_nothing(task, pair, pair.body(structured_output.harmless(pair.mode)), self._worker)
+        harmless = build_probe(task, pair, pair.body(structured_output.harmless_body(pair.mode)), self._worker)
 
         async def watch() -> None:
             while True:
@@ -68,7 +70,7 @@ class Inquiry:
                             return
                 if ended.is_set():
                     return
-                await account.stirred()
+                await account.wait_for_change()
 
         async with asyncio.TaskGroup() as group:
             group.create_task(watch())
@@ -76,27 +78,31 @@ class Inquiry:
                 yield
             finally:
                 ended.set()
-                account.stir()
+                account.notify()
 
-    async def shown(self, asked: Asked, client: Client, account: Account, since: float) -> Shown:
+    async def check_endpoint(
+        self, asked: JudgeRequest, client: Client, account: Account, since: float
+    ) -> EndpointStatus:
         """What the endpoint is like since a moment of the loop's clock, so that what failed may be laid to its request.
 
         Where no trial has shown it meanwhile, a harmless request does: one for all trials that want to know.
         """
         async with account.probing:
             if account.succeeded_at.get(asked.task.model, since) > since:
-                return Shown.WORKS
+                return EndpointStatus.WORKS
             probed_at, error = account.probed
             if probed_at <= since:
                 try:
                     error = await self._harmless(asked, client, account)
                 except Stopped:
-                    return Shown.AWAY
+                    return EndpointStatus.AWAY
         if error is None or error.kind is retry_policy.ErrorKind.BAD_REQUEST:
-            return Shown.WORKS
-        return Shown.REFUSES if error.kind in retry_policy.REFUSED else Shown.AWAY
+            return EndpointStatus.WORKS
+        return EndpointStatus.REFUSES if error.kind in retry_policy.ACCOUNT_ERRORS else EndpointStatus.AWAY
 
-    async def takes(self, asked: Asked, client: Client, account: Account, since: float) -> Shown:
+    async def check_accepts_requests(
+        self, asked: JudgeRequest, client: Client, account: Account, since: float
+    ) -> EndpointStatus:
         """Whether the endpoint takes this judge's requests since a moment, so that a rejected one is at fault itself.
 
         It refuses them all where it does not know a field of every body, and where it says by a 400 what others say by
@@ -104,28 +110,28 @@ class Inquiry:
         """
         async with account.probing:
             if self._taken_at.get((asked.task.judge, asked.task.model), since) > since:
-                return Shown.WORKS
+                return EndpointStatus.WORKS
             if account.action_needed:
-                return Shown.REFUSES
+                return EndpointStatus.REFUSES
             try:
                 error = await self._harmless(asked, client, account)
             except Stopped:
-                return Shown.AWAY
+                return EndpointStatus.AWAY
         if error is None:
-            return Shown.WORKS
-        rejected = error.kind is retry_policy.ErrorKind.BAD_REQUEST or error.kind in retry_policy.REFUSED
-        return Shown.REFUSES if rejected else Shown.AWAY
+            return EndpointStatus.WORKS
+        rejected = error.kind is retry_policy.ErrorKind.BAD_REQUEST or error.kind in retry_policy.ACCOUNT_ERRORS
+        return EndpointStatus.REFUSES if rejected else EndpointStatus.AWAY
 
-    async def mode(self, task: Task, pair: Pair, client: Client, account: Account) -> str:
+    async def detect_structured_mode(self, task: Task, pair: JudgeModel, client: Client, account: Account) -> str:
         """How structured output is enforced for this judge and model. Raises Stopped, and NeedsAction."""
-        found: dict[str, Found] = {}
-        for way in structured_output.ways(pair.structured, pair.constraint):
+        found: dict[str, Support] = {}
+        for way in structured_output.mechanisms(pair.structured, pair.constraint):
             found[way], error = await self._shown(task, pair, way, client, account)
-            if found[way] is Found.ENFORCED:
+            if found[way] is Support.ENFORCED:
                 break
             if error is not None and pair.structured != structured_output.AUTO:
                 which = f"every request of {pair.judge.name} is rejected"
-                told = to_mend(pair.model, error, which)
+                told = action_message(pair.model, error, which)
                 raise NeedsAction(
                     f"{told}; this model has structured: {way}, leave that to jurybox with structured: auto"
                 )
@@ -139,17 +145,17 @@ class Inquiry:
         return mode
 
     async def _shown(
-        self, task: Task, pair: Pair, way: str, client: Client, account: Account
-    ) -> tuple[Found, EndpointError | None]:
-        asked = about_nothing(task, pair, pair.canary(way), self._worker)
+        self, task: Task, pair: JudgeModel, way: str, client: Client, account: Account
+    ) -> tuple[Support, EndpointError | None]:
+        asked = build_probe(task, pair, pair.mode_probe(way), self._worker)
         unclear = throttles = 0
-        found, error = Found.IGNORED, None
+        found, error = Support.IGNORED, None
         while unclear < UNCLEAR_TRIES:
             since = asyncio.get_running_loop().time()
             reply = await self._ask(asked, client, account, keep=structured_output.FIELDS)
             if isinstance(reply, Completion):
-                found, error = structured_output.shown_by(way, pair.constraint, reply.text), None
-                if found is Found.ENFORCED or (reply.text and reply.finish_reason not in _SHOWS_NOTHING):
+                found, error = structured_output.judge_support(way, pair.constraint, reply.text), None
+                if found is Support.ENFORCED or (reply.text and reply.finish_reason not in _SHOWS_NOTHING):
                     return found, None
                 unclear += 1
                 continue
@@ -164,46 +170,46 @@ class Inquiry:
                 jitter=self._random.random(),
             )
             match decision:
-                case retry_policy.Retry(delay_s, counts):
-                    await account.wait(delay_s)
+                case retry_policy.RetryAfter(delay_s, counts):
+                    await account.sleep(delay_s)
                     throttles += not counts
                     # A server may break over what it does not know; one that breaks over everything shows nothing.
-                    if counts and await self.shown(asked, client, account, since) is Shown.WORKS:
-                        found, error = Found.REFUSED, reply
+                    if counts and await self.check_endpoint(asked, client, account, since) is EndpointStatus.WORKS:
+                        found, error = Support.REFUSED, reply
                         unclear += 1
-                case retry_policy.ActionNeeded():
-                    raise NeedsAction(to_mend(pair.model, reply))
+                case retry_policy.StopAccount():
+                    raise NeedsAction(action_message(pair.model, reply))
                 case _:
-                    return Found.REFUSED, reply
+                    return Support.REFUSED, reply
         return found, error
 
-    async def _harmless(self, asked: Asked, client: Client, account: Account) -> EndpointError | None:
+    async def _harmless(self, asked: JudgeRequest, client: Client, account: Account) -> EndpointError | None:
         """Send a harmless request of this judge and model; what went wrong with it, or None."""
         pair = asked.pair
-        probe = about_nothing(asked.task, pair, pair.body(structured_output.harmless(pair.mode)), self._worker)
+        probe = build_probe(asked.task, pair, pair.body(structured_output.harmless_body(pair.mode)), self._worker)
         while True:
             since = asyncio.get_running_loop().time()
             reply = await self._ask(probe, client, account, keep=pair.kept, harmless=True)
             if isinstance(reply, Completion) or not reply.put_otherwise:
                 error = reply if isinstance(reply, EndpointError) else None
-                account.saw_probe_end(since, error)
+                account.record_probe_end(since, error)
                 return error
 
     async def _ask(
-        self, probe: Asked, client: Client, account: Account, keep: tuple[str, ...], harmless: bool = False
+        self, probe: JudgeRequest, client: Client, account: Account, keep: tuple[str, ...], harmless: bool = False
     ) -> Completion | EndpointError:
         reply: Any
         probe = replace(probe, request_id=uuid.uuid4().hex)
-        async with account.place(probe, probe=harmless) as place:
+        async with account.acquire(probe, probe=harmless) as place:
             sent_at, sent_s = time.time(), asyncio.get_running_loop().time()
             try:
                 reply = await place.complete(client, keep)
             except EndpointError as error:
-                account.saw_error(error, probe=harmless)
-                attempt, reply = probe.failed(1, sent_at, error), error
+                account.record_error(error, probe=harmless)
+                attempt, reply = probe.failed_attempt(1, sent_at, error), error
             else:
-                self.saw_success(probe, account, sent_s)
-                attempt = probe.answered(1, sent_at, reply)
+                self.record_success(probe, account, sent_s)
+                attempt = probe.answered_attempt(1, sent_at, reply)
         await self._note(attempt)
         assert isinstance(reply, Completion | EndpointError)
         return reply

@@ -26,7 +26,7 @@ from runner.endpoint.response import Completion
 from runner.messages import Attempt
 
 from .account import Account
-from .request import Asked, bound_of, tokens_at_most
+from .request import JudgeRequest, cost_bound, estimate_request_tokens
 
 STAGE = "reformat"
 SAMPLING = Sampling(temperature=0, max_tokens=512)
@@ -61,9 +61,9 @@ class Reformatter:
         for client in self._clients.values():
             await client.aclose()
 
-    async def mended(
-        self, asked: Asked, completion: Completion, outcomes: Sequence[Outcome], attempt: Attempt
-    ) -> tuple[Asked, Sequence[Outcome], Attempt | None]:
+    async def reformat(
+        self, asked: JudgeRequest, completion: Completion, outcomes: Sequence[Outcome], attempt: Attempt
+    ) -> tuple[JudgeRequest, Sequence[Outcome], Attempt | None]:
         """What a reply comes to that was read as `outcomes`: these, or what was copied out of it.
 
         `attempt` brought the reply; it is noted where others follow. Returned is the one that is left to record.
@@ -101,7 +101,7 @@ class Reformatter:
         return asked, judge.outcomes(scored, asked.items), replace(last, reading=STAGE)
 
     async def _copied(
-        self, asked: Asked, model: Model, how: Reformat, text: str
+        self, asked: JudgeRequest, model: Model, how: Reformat, text: str
     ) -> tuple[Completion | None, Attempt | None]:
         """The reply to the request for a copy, and the last attempt at it, which is not noted yet.
 
@@ -117,12 +117,12 @@ class Reformatter:
             try:
                 async with AsyncExitStack() as stack:
                     async with asyncio.timeout(SLOT_WAIT_S):
-                        place = await stack.enter_async_context(account.place(copying))
+                        place = await stack.enter_async_context(account.acquire(copying))
                     sent_at, sent_s = time.time(), asyncio.get_running_loop().time()
                     completion = await place.complete(client)
             except EndpointError as error:
-                account.saw_copy_fail(error)
-                last = copying.failed(sends, sent_at, error)
+                account.record_copy_failure(error)
+                last = copying.failed_attempt(sends, sent_at, error)
                 if error.put_otherwise:
                     put_otherwise += 1
                 elif not await self._is_worth_a_try(model, error, account, sends - put_otherwise, sent_s):
@@ -130,8 +130,8 @@ class Reformatter:
                 elif error.kind is ErrorKind.BAD_REQUEST:
                     copying = self._request(asked, model, how, text)
             else:
-                account.saw_success(model.name, sent_s)
-                return completion, copying.answered(sends, sent_at, completion)
+                account.record_success(model.name, sent_s)
+                return completion, copying.answered_attempt(sends, sent_at, completion)
         self._leave_alone(model, "it kept failing")
         return None, last
 
@@ -150,18 +150,18 @@ class Reformatter:
             throttles=sends - 1,
             retry_after_s=error.retry_after_s,
             jitter=self._random.random(),
-            endpoint=retry_policy.Shown.WORKS if model.name in account.succeeded_at else None,
+            endpoint=retry_policy.EndpointStatus.WORKS if model.name in account.succeeded_at else None,
         )
         match decision:
-            case retry_policy.Retry(delay_s) if error.kind is not ErrorKind.UNREACHABLE:
+            case retry_policy.RetryAfter(delay_s) if error.kind is not ErrorKind.UNREACHABLE:
                 if error.kind is ErrorKind.THROTTLED:
-                    account.hold_off(sent_s, error.retry_after_s or delay_s)
-                await account.wait(delay_s)
+                    account.pause(sent_s, error.retry_after_s or delay_s)
+                await account.sleep(delay_s)
                 return True
-            case retry_policy.ActionNeeded():
+            case retry_policy.StopAccount():
                 self._off.add(model.name)
                 log.warning("reformat_off", model=model.name, why=error.message)
-            case retry_policy.Retry() | retry_policy.Park() | retry_policy.Fail():
+            case retry_policy.RetryAfter() | retry_policy.Park() | retry_policy.Fail():
                 self._leave_alone(model, error.message)
         return False
 
@@ -173,7 +173,7 @@ class Reformatter:
         away_until = self._away_until.get(model.name, 0.0)
         return model.name in self._off or asyncio.get_running_loop().time() < away_until
 
-    def _model(self, asked: Asked) -> Model | None:
+    def _model(self, asked: JudgeRequest) -> Model | None:
         return asked.pair.model if self._config.retry.reformat == SAME else self._config.reformatter
 
     def _client(self, model: Model) -> Client:
@@ -181,32 +181,32 @@ class Reformatter:
             self._clients[model.name] = Client(model)
         return self._clients[model.name]
 
-    def _request(self, asked: Asked, model: Model, how: Reformat, text: str) -> Asked:
+    def _request(self, asked: JudgeRequest, model: Model, how: Reformat, text: str) -> JudgeRequest:
         messages = how.messages(text)
         sampling = model.sampling.over(SAMPLING)
         way = None if model.name in self._unguided else self._way(asked, model, how)
         body = {"model": model.model, "messages": messages, **sampling.body()}
-        body |= structured_output.demand(way, how.constraint, STAGE)
+        body |= structured_output.request_fields(way, how.constraint, STAGE)
         return replace(
             asked,
             pair=replace(asked.pair, model=model),
             task=replace(asked.task, model=model.name),
             body=body,
-            tokens=tokens_at_most(messages, sampling.max_tokens),
-            bound=bound_of(body, model),
-            request_id=id_of_copy(asked.request_id, asked.keys),
+            tokens=estimate_request_tokens(messages, sampling.max_tokens),
+            bound=cost_bound(body, model),
+            request_id=copy_request_id(asked.request_id, asked.keys),
             stage=STAGE,
         )
 
-    def _way(self, asked: Asked, model: Model, how: Reformat) -> str | None:
+    def _way(self, asked: JudgeRequest, model: Model, how: Reformat) -> str | None:
         """How the form of a copy is asked for: as it is enforced there, or, where that is not known, as is usual."""
         if model == asked.pair.model:
-            return structured_output.way_of(asked.pair.mode)
+            return structured_output.mechanism_of(asked.pair.mode)
         if model.structured == structured_output.AUTO:
             return structured_output.SCHEMA if how.constraint.schema is not None else None
         return None if model.structured == structured_output.OFF else model.structured
 
 
-def id_of_copy(request_id: str, keys: Sequence[bytes]) -> str:
+def copy_request_id(request_id: str, keys: Sequence[bytes]) -> str:
     """The id of the request for a copy of what a reply says: over the request which that answers, and its keys."""
     return hashlib.blake2b(b"".join((request_id.encode(), *keys)), digest_size=16, person=STAGE.encode()).hexdigest()

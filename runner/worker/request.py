@@ -24,16 +24,27 @@ import orjson
 from judges import PARSER_VERSION, Failed, Item, Judge, Outcome, Provenance, Reply, Scored, reason_of
 from runner.config import Model
 from runner.endpoint.client import EndpointError
-from runner.endpoint.judge_model import Messages, Pair, estimate_tokens, prompt_bytes
+from runner.endpoint.judge_model import JudgeModel, Messages, estimate_tokens, prompt_bytes
 from runner.endpoint.response import MESSAGE_CHARS, Completion
 from runner.endpoint.structured_output import FIELDS
-from runner.messages import BLOCK_MARKER, NOTHING, Attempt, Bound, History, Judgment, Task, Trial, Usage, Waiting
+from runner.messages import (
+    BLOCK_MARKER,
+    NOTHING,
+    Attempt,
+    CostBound,
+    Judgment,
+    PendingTrial,
+    Task,
+    Trial,
+    TrialProgress,
+    Usage,
+)
 
-from .ladder import Again, resampled
+from .ladder import NextStep, next_sampling
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JudgeRequest:
     """A rendered request. `tokens` is what it may take at most, by estimate.
 
     `trials`, `items`, `keys` and `histories` are in the order of the request; `histories` as of now.
@@ -41,13 +52,13 @@ class Asked:
 
     task: Task
     trials: tuple[Trial, ...]
-    histories: tuple[History, ...]
+    histories: tuple[TrialProgress, ...]
     items: tuple[Item, ...]
     keys: tuple[bytes, ...]
-    pair: Pair
+    pair: JudgeModel
     body: dict[str, Any]
     tokens: int
-    bound: Bound
+    bound: CostBound
     """What it can come to, whatever the tokenizer: reserved before it is sent."""
     request_id: str
     worker: str
@@ -57,7 +68,7 @@ class Asked:
     """How it differs from what is asked first and everywhere."""
 
     @property
-    def history(self) -> History:
+    def history(self) -> TrialProgress:
         """What its trials have been through together; attempts and usage are the first one's."""
         return self.histories[0]
 
@@ -66,7 +77,7 @@ class Asked:
         """Whether it asks about several trials."""
         return len(self.trials) > 1
 
-    def with_attempt(self, completion: Completion | None = None) -> Asked:
+    def with_attempt(self, completion: Completion | None = None) -> JudgeRequest:
         """The same after one more attempt, which brought a completion or failed."""
         histories = [replace(history, attempts=history.attempts + 1) for history in self.histories]
         if completion is not None:
@@ -83,13 +94,13 @@ class Asked:
             return replace(self, histories=tuple(histories), notes=self.notes + completion.notes)
         return replace(self, histories=tuple(histories))
 
-    def with_copy(self, completion: Completion) -> Asked:
+    def with_copy(self, completion: Completion) -> JudgeRequest:
         """The same after a request to the reformat model, which is paid like any other."""
         share = completion.usage.shared(len(self.trials))
         histories = (replace(h, attempts=h.attempts + 1, usage=h.usage + share) for h in self.histories)
         return replace(self, histories=tuple(histories))
 
-    def without_copy(self, skipped: str | None = None) -> Asked:
+    def without_copy(self, skipped: str | None = None) -> JudgeRequest:
         """The same after the reformat model gave none; `skipped`: why it was not asked at all."""
         histories = (
             replace(h, attempts=h.attempts + (skipped is None), reformat_failed=h.reformat_failed + 1)
@@ -117,11 +128,11 @@ class Asked:
         notes = (("json_hint",) if self.pair.json_hint else ()) + self.notes
         if history.reformat_failed:
             notes += (f"reformat_failed:{history.reformat_failed}",)
-        if not self.batched and judge.marked(item, trial.template):
+        if not self.batched and judge.has_block_marker(item, trial.template):
             notes += (BLOCK_MARKER,)
         if isinstance(outcome, Scored):
             verdict = outcome.verdict
-            stage, of_reading = told_stage(stage, outcome.provenance)
+            stage, of_reading = verdict_stage(stage, outcome.provenance)
             notes += of_reading
         return Judgment(
             shard=trial.shard,
@@ -148,25 +159,25 @@ class Asked:
             worker=self.worker,
         )
 
-    def again(self, step: Again) -> tuple[Waiting, ...]:
+    def retry_step(self, step: NextStep) -> tuple[PendingTrial, ...]:
         """The notes that its trials are to go out again, by a step of the ladder."""
         return self._waiting(step.why, [step.after(history) for history in self.histories])
 
-    def anew(self) -> tuple[Waiting, ...]:
+    def repeat(self) -> tuple[PendingTrial, ...]:
         """The notes that its trials wait to be asked the same again: what their reply comes to was never found out."""
         return self._waiting("malformed", self.histories)
 
-    def parked(self) -> tuple[Waiting, ...]:
+    def park(self) -> tuple[PendingTrial, ...]:
         """The notes that its trials are put off to the end of the run, and tried once more there."""
         return self._waiting("parked", [replace(history, parked=1) for history in self.histories])
 
-    def _waiting(self, why: str, histories: Sequence[History]) -> tuple[Waiting, ...]:
+    def _waiting(self, why: str, histories: Sequence[TrialProgress]) -> tuple[PendingTrial, ...]:
         return tuple(
-            Waiting(trial.shard, trial.position, key, why, history)
+            PendingTrial(trial.shard, trial.position, key, why, history)
             for trial, key, history in zip(self.trials, self.keys, histories, strict=True)
         )
 
-    def failed(self, try_: int, sent_at: float, error: EndpointError) -> Attempt:
+    def failed_attempt(self, try_: int, sent_at: float, error: EndpointError) -> Attempt:
         """The attempt that ended in an error."""
         return replace(
             self._attempt(try_, sent_at),
@@ -177,7 +188,9 @@ class Asked:
             freed=NOTHING if error.may_be_billed else self.bound,
         )
 
-    def answered(self, try_: int, sent_at: float, completion: Completion, outcomes: Sequence[Outcome] = ()) -> Attempt:
+    def answered_attempt(
+        self, try_: int, sent_at: float, completion: Completion, outcomes: Sequence[Outcome] = ()
+    ) -> Attempt:
         """The attempt that brought a reply, read as `outcomes`."""
         return replace(
             self._attempt(try_, sent_at),
@@ -248,7 +261,7 @@ def reading_of(outcomes: Sequence[Outcome]) -> str | None:
     return next((outcome.provenance.stage for outcome in outcomes if isinstance(outcome, Scored)), None)
 
 
-def told_stage(asked: str, provenance: Provenance) -> tuple[str, tuple[str, ...]]:
+def verdict_stage(asked: str, provenance: Provenance) -> tuple[str, tuple[str, ...]]:
     """The stage that a verdict's judgment names, of how it was asked for and how it was read; and notes, which name the
     other of the two."""
     if asked == "first":
@@ -274,7 +287,7 @@ TEMPLATE_TOKENS = 256
 REPLY_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
-def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked:
+def build_request(task: Task, trials: tuple[Trial, ...], pair: JudgeModel, worker: str) -> JudgeRequest:
     """Render the request of some trials, each under the key that its own prompt gives it."""
     judge = pair.judge
     items = tuple(item_of(trial) for trial in trials)
@@ -291,9 +304,9 @@ def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked
     else:
         messages = rendered[0]
     stage = stage_of(trials[0].history)
-    sampling = resampled(pair.sampling, trials[0].history)
+    sampling = next_sampling(pair.sampling, trials[0].history)
     body = pair.body(messages, len(trials), sampling)
-    return Asked(
+    return JudgeRequest(
         task=task,
         trials=trials,
         histories=tuple(trial.history for trial in trials),
@@ -301,8 +314,8 @@ def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked
         keys=keys,
         pair=pair,
         body=body,
-        tokens=tokens_at_most(messages, sampling.get("max_tokens", pair.sampling.max_tokens)),
-        bound=bound_of(body, pair.model),
+        tokens=estimate_request_tokens(messages, sampling.get("max_tokens", pair.sampling.max_tokens)),
+        bound=cost_bound(body, pair.model),
         # Not from the keys: whatever a trial has been through, and a crash that left no trace of its request, the next
         # request is another. Its records are sent again as they are.
         request_id=uuid.uuid4().hex,
@@ -312,9 +325,9 @@ def ask(task: Task, trials: tuple[Trial, ...], pair: Pair, worker: str) -> Asked
     )
 
 
-def about_nothing(task: Task, pair: Pair, body: dict[str, Any], worker: str) -> Asked:
+def build_probe(task: Task, pair: JudgeModel, body: dict[str, Any], worker: str) -> JudgeRequest:
     """A request that no trial is in."""
-    return Asked(
+    return JudgeRequest(
         task=task,
         trials=(),
         histories=(),
@@ -322,20 +335,20 @@ def about_nothing(task: Task, pair: Pair, body: dict[str, Any], worker: str) -> 
         keys=(),
         pair=pair,
         body=body,
-        tokens=tokens_at_most(body["messages"], body.get("max_tokens")),
-        bound=bound_of(body, pair.model),
+        tokens=estimate_request_tokens(body["messages"], body.get("max_tokens")),
+        bound=cost_bound(body, pair.model),
         request_id="",
         worker=worker,
         stage="probe",
     )
 
 
-def tokens_at_most(messages: Messages, max_tokens: int | None) -> int:
+def estimate_request_tokens(messages: Messages, max_tokens: int | None) -> int:
     """Tokens that a request may take at most, by estimate: what the limits of tokens are kept by."""
     return estimate_tokens(prompt_bytes(messages)) + (max_tokens or DEFAULT_REPLY_TOKENS)
 
 
-def bound_of(body: Mapping[str, Any], model: Model) -> Bound:
+def cost_bound(body: Mapping[str, Any], model: Model) -> CostBound:
     """What a request can come to: no tokenizer makes more tokens of a text than it has bytes.
 
     The body as it is sent stands for the messages: its other fields, of which an endpoint may count the demanded form
@@ -353,10 +366,10 @@ def bound_of(body: Mapping[str, Any], model: Model) -> Bound:
     if (price := model.price) is not None:
         usd = given * max(price.input, price.cached_input or 0.0) + taken * price.output
     # Prices are per million tokens.
-    return Bound(1, given + taken, math.ceil(usd * 1e3))
+    return CostBound(1, given + taken, math.ceil(usd * 1e3))
 
 
-def stage_of(history: History) -> str:
+def stage_of(history: TrialProgress) -> str:
     """The ladder's name for a request about trials with this history."""
     if history.malformed:
         return f"rejudge:{history.malformed}"

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from runner.messages import NOTHING, Bound
+from runner.messages import NOTHING, CostBound
 
-Portions = tuple[tuple[str, Bound], ...]
+Portions = tuple[tuple[str, CostBound], ...]
 """Model → so much more is reserved; below zero: given back."""
 
 BATCHES = 2
@@ -32,18 +32,18 @@ MOST_AHEAD = 3
 class _Pool:
     """One model's. `free`: reserved in the ledger, and in no request."""
 
-    free: Bound = NOTHING
-    waiting: Bound = NOTHING
-    taken: Bound = NOTHING
+    free: CostBound = NOTHING
+    waiting: CostBound = NOTHING
+    taken: CostBound = NOTHING
     """Since the last portion was asked for."""
-    most: Bound = NOTHING
+    most: CostBound = NOTHING
     """Taken between two batches lately."""
     open: int = 0
     """Requests that have taken something and are not over."""
     most_open: int = 0
     """With those that wait."""
 
-    def ahead(self) -> Bound:
+    def ahead(self) -> CostBound:
         """What will be taken until the next portion is there, if it goes on as of late."""
         fading = self.most.for_requests(math.ceil(self.most.requests * FADING))
         self.most = max(self.taken, fading, key=lambda bound: bound.requests)
@@ -53,7 +53,7 @@ class _Pool:
 
 
 @dataclass(slots=True)
-class Reserve:
+class ReservationPool:
     """One worker's, for all of its models.
 
     Before a request: `take`, or `wait` and, once a portion came, `meet`. After it: `over`.
@@ -81,7 +81,7 @@ class Reserve:
         """Whether the next portions give something back."""
         return not self._users and any(pool.free for pool in self._pools.values())
 
-    def take(self, model: str, bound: Bound) -> bool:
+    def take(self, model: str, bound: CostBound) -> bool:
         """For a request that comes just now: whether it may be sent. What others wait for is theirs."""
         pool = self._pools.setdefault(model, _Pool())
         if not pool.free.covers(pool.waiting + bound):
@@ -89,13 +89,13 @@ class Reserve:
         self._give(pool, bound)
         return True
 
-    def wait(self, model: str, bound: Bound) -> None:
+    def wait(self, model: str, bound: CostBound) -> None:
         """Have it reserved with the next portion."""
         pool = self._pools[model]
         pool.waiting += bound
         pool.most_open = max(pool.most_open, pool.open + pool.waiting.requests)
 
-    def meet(self, model: str, bound: Bound) -> bool:
+    def try_take(self, model: str, bound: CostBound) -> bool:
         """For a request that waited: whether it may be sent now. It waits on otherwise."""
         pool = self._pools[model]
         if not pool.free.covers(bound):
@@ -104,17 +104,17 @@ class Reserve:
         self._give(pool, bound)
         return True
 
-    def give_up(self, model: str, bound: Bound) -> None:
+    def give_up(self, model: str, bound: CostBound) -> None:
         """A request that waited is not to be sent any more."""
         self._pools[model].waiting -= bound
 
-    def over(self, model: str, unsent: Bound = NOTHING) -> None:
+    def release(self, model: str, unsent: CostBound = NOTHING) -> None:
         """A request that was given its bound has ended; `unsent` is that bound where it never went out."""
         pool = self._pools[model]
         pool.open -= 1
         pool.free += unsent
 
-    def due(self) -> Portions:
+    def next_portions(self) -> Portions:
         """What goes into the next batch. What it gives back can be taken no more."""
         portions = []
         for model, pool in self._pools.items():
@@ -126,12 +126,12 @@ class Reserve:
                 portions.append((model, more))
         return tuple(portions)
 
-    def granted(self, portions: Portions) -> None:
+    def confirm(self, portions: Portions) -> None:
         """The batch with these portions is acknowledged: they are in the ledger."""
         for model, more in portions:
             self._pools[model].free += more.above_zero()
 
-    def _give(self, pool: _Pool, bound: Bound) -> None:
+    def _give(self, pool: _Pool, bound: CostBound) -> None:
         pool.free -= bound
         pool.taken += bound
         pool.open += 1

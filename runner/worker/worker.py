@@ -17,18 +17,18 @@ from judges import Failed, Judge, Outcome, Provenance, Scored
 from runner.config import Model, RunConfig
 from runner.endpoint import retry_policy
 from runner.endpoint.client import Client, EndpointError, check_key
-from runner.endpoint.judge_model import Pair, pairs
-from runner.endpoint.rate_limiter import Limiter, Stopped
-from runner.endpoint.response import Completion, to_mend
+from runner.endpoint.judge_model import JudgeModel, judge_models
+from runner.endpoint.rate_limiter import RateLimiter, Stopped
+from runner.endpoint.response import Completion, action_message
 from runner.errors import JuryboxError, weightiest
-from runner.messages import Attempt, News, Task, TaskReport, Tick, Trial
+from runner.messages import Attempt, LeaseRenewal, Task, TaskReport, Trial, WorkerStatus
 
 from .account import FIRST_REQUESTS, Account
-from .ladder import again
+from .ladder import next_step
 from .outbox import Outbox, Send
-from .probes import Inquiry, NeedsAction
+from .probes import NeedsAction, Prober
 from .reformat import Reformatter
-from .request import Asked, ask, item_of
+from .request import JudgeRequest, build_request, item_of
 
 UNCLEAR_PAUSE_S = 5.0
 """Before a last try is repeated, where its endpoint neither works nor is known to be away."""
@@ -42,11 +42,11 @@ class Worker:
     def __init__(self, name: str, config: RunConfig, judges: Sequence[Judge], send: Send) -> None:
         self.name = name
         self._config = config
-        self._pairs = pairs(config, judges)
+        self._pairs = judge_models(config, judges)
         self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send)
         self._clients: dict[str, Client] = {}
         self._accounts: dict[str, Account] = {}
-        self._inquiry = Inquiry(name, self._outbox.note)
+        self._inquiry = Prober(name, self._outbox.note)
         self._reformatter = Reformatter(config, self._outbox.note, self._account_named)
         self._read_by: dict[str, int] = {}
         """Judge in Python → replies that its code could not deal with before it dealt with one; −1 from then on."""
@@ -65,7 +65,7 @@ class Worker:
         account = self._account(model)
         if task.probe:
             try:
-                with self._outbox.spending():
+                with self._outbox.keep_reserve():
                     mode = await self._probe(task, self._client(model), account)
             except* JuryboxError as errors:
                 raise weightiest(errors) from None
@@ -78,8 +78,8 @@ class Worker:
             ends.extend([await self._judge(task, trials, pair, account)] * len(trials))
 
         try:
-            with self._outbox.spending():
-                watching = self._inquiry.watching(task, pair, self._client(model), account)
+            with self._outbox.keep_reserve():
+                watching = self._inquiry.probe_while_open(task, pair, self._client(model), account)
                 async with watching, asyncio.TaskGroup() as group:
                     for trials in task.requests:
                         group.create_task(judge(trials))
@@ -105,18 +105,18 @@ class Worker:
             for trial in request
         ]
 
-    async def tick(self, tick: Tick) -> News:
+    async def renew(self, tick: LeaseRenewal) -> WorkerStatus:
         """Take new leases, or the order to stop; tell what was seen since the last tick."""
         for lease in tick.leases:
             self._account_named(lease.account).apply(lease)
         if tick.stop:
             self._stopping = True
-            self._outbox.let_through()
+            self._outbox.stop_waiting()
         for name, account in self._accounts.items():
             if self._stopping or name in tick.close:
                 account.close()
-        return News(
-            accounts=tuple(account.news(name) for name, account in self._accounts.items()), sender=self._outbox.sender
+        return WorkerStatus(
+            accounts=tuple(account.stats(name) for name, account in self._accounts.items()), sender=self._outbox.sender
         )
 
     async def close(self) -> None:
@@ -130,7 +130,7 @@ class Worker:
 
     def _account_named(self, name: str) -> Account:
         if name not in self._accounts:
-            self._accounts[name] = account = Account(Limiter(name, FIRST_REQUESTS), self._outbox)
+            self._accounts[name] = account = Account(RateLimiter(name, FIRST_REQUESTS), self._outbox)
             if self._stopping:
                 account.close()
         return self._accounts[name]
@@ -146,9 +146,9 @@ class Worker:
     async def _probe(self, task: Task, client: Client, account: Account) -> str | None:
         """Find out how structured output is enforced for a judge and a model; None where that came to no end."""
         pair = self._pairs[task.judge, task.model]
-        async with self._inquiry.watching(task, pair, client, account):
+        async with self._inquiry.probe_while_open(task, pair, client, account):
             try:
-                return await self._inquiry.mode(task, pair, client, account)
+                return await self._inquiry.detect_structured_mode(task, pair, client, account)
             except NeedsAction as needed:
                 account.action_needed = str(needed)
                 account.close()
@@ -156,8 +156,8 @@ class Worker:
                 pass
         return None
 
-    async def _judge(self, task: Task, trials: tuple[Trial, ...], pair: Pair, account: Account) -> str:
-        asked = ask(task, trials, pair, self.name)
+    async def _judge(self, task: Task, trials: tuple[Trial, ...], pair: JudgeModel, account: Account) -> str:
+        asked = build_request(task, trials, pair, self.name)
         # Only binary judges may be told so, and those take one item at a time.
         if self._config.items.empty_response == "wrong" and asked.items[0].response_is_empty:
             verdict = Scored(asked.pair.judge.wrong(), Provenance("empty"))
@@ -165,7 +165,7 @@ class Worker:
             return "judged"
         return await self._ask(asked, self._client(pair.model), account)
 
-    async def _ask(self, asked: Asked, client: Client, account: Account) -> str:
+    async def _ask(self, asked: JudgeRequest, client: Client, account: Account) -> str:
         """Send the request until it is answered or given up: the only loop of retries in the program."""
         tries = throttles = sends = 0
         loop = asyncio.get_running_loop()
@@ -174,9 +174,9 @@ class Worker:
             if account.action_needed or self._broken:
                 return "left"
             try:
-                async with account.place(asked) as place:
+                async with account.acquire(asked) as place:
                     # In its place in flight: what has an answer, and what may yet get one, is bounded together.
-                    await self._outbox.room(self._places)
+                    await self._outbox.wait_for_capacity(self._places)
                     if account.action_needed or self._broken or self._stopping:
                         return "left"
                     if account.limiter.is_held:
@@ -186,20 +186,24 @@ class Worker:
             except Stopped:
                 return "left"
             except EndpointError as error:
-                account.saw_error(error)
+                account.record_error(error)
                 asked = asked.with_attempt()
-                attempt = asked.failed(sends, sent_at, error)
+                attempt = asked.failed_attempt(sends, sent_at, error)
                 if error.put_otherwise:
                     await self._outbox.note(attempt)
                     continue
                 pair = asked.pair
-                shown = retry_policy.Shown.AWAY if error.kind in retry_policy.AWAY and await account.is_away() else None
+                shown = (
+                    retry_policy.EndpointStatus.AWAY
+                    if error.kind in retry_policy.OUTAGE_ERRORS and await account.is_away()
+                    else None
+                )
                 rejected = error.kind is retry_policy.ErrorKind.BAD_REQUEST
-                if error.kind in retry_policy.DOUBTFUL and account.doubts(error.kind, pair.model.name):
-                    find_out = self._inquiry.takes if rejected else self._inquiry.shown
+                if error.kind in retry_policy.AMBIGUOUS_ERRORS and account.needs_probe(error.kind, pair.model.name):
+                    find_out = self._inquiry.check_accepts_requests if rejected else self._inquiry.check_endpoint
                     # Since now: what it took before it refused this one shows nothing.
                     shown = await find_out(asked, client, account, loop.time())
-                    account.let_go(shown is retry_policy.Shown.WORKS)
+                    account.resume(shown is retry_policy.EndpointStatus.WORKS)
                 decision = retry_policy.decide(
                     error.kind,
                     tries=tries,
@@ -211,58 +215,61 @@ class Worker:
                     endpoint=shown,
                 )
                 match decision:
-                    case retry_policy.Retry(delay_s, counts):
+                    case retry_policy.RetryAfter(delay_s, counts):
                         await self._outbox.note(attempt)
                         tries += counts
                         throttles += not counts
                         if error.kind is retry_policy.ErrorKind.THROTTLED:
-                            account.hold_off(sent_s, error.retry_after_s or delay_s)
+                            account.pause(sent_s, error.retry_after_s or delay_s)
                         if not account.breaker.is_open:
-                            await account.wait(delay_s)
-                    case retry_policy.ActionNeeded():
+                            await account.sleep(delay_s)
+                    case retry_policy.StopAccount():
                         which = f"every request of {asked.task.judge} is rejected" if rejected else ""
-                        account.action_needed = to_mend(pair.model, error, which)
+                        account.action_needed = action_message(pair.model, error, which)
                         account.close()
                         await self._outbox.note(attempt)
                         return "left"
                     case retry_policy.Park() if not asked.history.parked:
-                        await self._outbox.record(attempt, waiting=asked.parked())
+                        await self._outbox.record(attempt, waiting=asked.park())
                         return "waiting"
                     case retry_policy.Park():
-                        if await self._inquiry.shown(asked, client, account, sent_s) is retry_policy.Shown.WORKS:
+                        if (
+                            await self._inquiry.check_endpoint(asked, client, account, sent_s)
+                            is retry_policy.EndpointStatus.WORKS
+                        ):
                             return await self._end(asked, [Failed("exhausted", error.message)], attempt, None)
                         await self._outbox.note(attempt)
                         throttles += 1
                         if not account.breaker.is_open:
-                            await account.wait(UNCLEAR_PAUSE_S)
+                            await account.sleep(UNCLEAR_PAUSE_S)
                     case retry_policy.Fail(kind):
                         return await self._end(asked, [Failed(kind, error.message)], attempt, None)
             else:
-                self._inquiry.saw_success(asked, account, sent_s)
+                self._inquiry.record_success(asked, account, sent_s)
                 return await self._read(asked, completion, sends, sent_at)
 
-    async def _read(self, asked: Asked, completion: Completion, try_: int, sent_at: float) -> str:
+    async def _read(self, asked: JudgeRequest, completion: Completion, try_: int, sent_at: float) -> str:
         """Read the reply: outcomes, or the trials go back to the ledger to be judged afresh."""
         outcomes = asked.outcomes(completion)
-        attempt = asked.answered(try_, sent_at, completion, outcomes)
+        attempt = asked.answered_attempt(try_, sent_at, completion, outcomes)
         asked = asked.with_attempt(completion)
         match outcomes:
             case [Failed(kind, detail), *_]:
                 attempt = replace(attempt, error=f"{kind}: {detail}")
                 if self._is_at_fault(asked, detail):
-                    await self._outbox.record(attempt, waiting=asked.parked())
+                    await self._outbox.record(attempt, waiting=asked.park())
                     return "waiting"
             case _:
                 self._read_by[asked.task.judge] = -1
         try:
-            asked, found, last = await self._reformatter.mended(asked, completion, outcomes, attempt)
+            asked, found, last = await self._reformatter.reformat(asked, completion, outcomes, attempt)
         except Stopped:
             # The reply is kept as an attempt. That it cannot be read is final only once a copy was tried.
-            await self._outbox.record(waiting=asked.anew())
+            await self._outbox.record(waiting=asked.repeat())
             return "waiting"
         return await self._end(asked, found, last, completion.latency_s)
 
-    def _is_at_fault(self, asked: Asked, error: str) -> bool:
+    def _is_at_fault(self, asked: JudgeRequest, error: str) -> bool:
         """Whether a judge's own code is to blame for an error in it rather than the reply: it never dealt with one yet.
 
         Then the trial is put off to the end, and after a few such replies the run stops: no more is paid for it.
@@ -277,14 +284,14 @@ class Worker:
         return True
 
     async def _end(
-        self, asked: Asked, outcomes: Sequence[Outcome], attempt: Attempt | None, latency_s: float | None
+        self, asked: JudgeRequest, outcomes: Sequence[Outcome], attempt: Attempt | None, latency_s: float | None
     ) -> str:
         """Record what the last attempt said; where that is no score, the ladder may send the trials out again."""
         without_score = next((outcome for outcome in outcomes if not isinstance(outcome, Scored)), None)
         if without_score is not None:
-            step = again(without_score, asked.history, self._config.retry, asked.batched)
+            step = next_step(without_score, asked.history, self._config.retry, asked.batched)
             if step is not None:
-                await self._outbox.record(attempt, waiting=asked.again(step))
+                await self._outbox.record(attempt, waiting=asked.retry_step(step))
                 return "waiting"
         await self._outbox.record(attempt, judgments=asked.judgments(outcomes, latency_s))
         return "judged"

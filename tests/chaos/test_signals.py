@@ -32,13 +32,13 @@ import json, os, resource, signal, sys
 import runner.cli, runner.report, runner.scheduling.driver, runner.scheduling.pool
 import runner.session.progress, runner.session.run_request, runner.session.session
 import rich.console, pyarrow.parquet, polars
-from runner.signals import take_signals
+from runner.signals import install_handlers
 
 def run(order):
     for number, name in ((0, os.devnull), (1, order["stdout"]), (2, order["stderr"])):
         os.dup2(os.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC), number)
     fired = os.open(order["fired"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    take_signals()
+    install_handlers()
     def again(*_):
         signal.raise_signal(signal.SIGINT)
     def first(*_):

@@ -106,7 +106,7 @@ def test_each_damage_alone_names_its_file(tmp_path: Path, name: str) -> None:
         "models": [model("http://127.0.0.1:9")],
     }
     with Session(parse_config(config), tmp_path, tmp_path / "run") as session, pytest.raises(ItemError) as caught:
-        session.prepare()
+        session.plan()
     assert "1 bad row; nothing was asked" in caught.value.message
     assert "damaged.jsonl" in caught.value.message
     assert told in caught.value.message

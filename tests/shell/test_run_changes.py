@@ -81,7 +81,7 @@ class Bench:
         self.write()
         planned = self.planned()
         with self.session() as session:
-            plan = session.prepare()
+            plan = session.plan()
             assert (plan.trials, plan.judged) == planned
             before = len(self.log())
             if not plan.complete:
@@ -313,7 +313,7 @@ def test_another_meaning_under_an_old_name_is_refused(
     judge.write_text(json.dumps(other.judge))
     try:
         with other.session() as session, pytest.raises(MeaningChanged) as refused:
-            session.prepare()
+            session.plan()
         with pytest.raises(MeaningChanged):
             other.planned()
     finally:

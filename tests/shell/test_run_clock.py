@@ -66,7 +66,7 @@ def test_a_clock_that_jumps_a_day_back_and_forth(tmp_path: Path, monkeypatch: py
         with monkeypatch.context() as patch, Session(load_config(work.config), tmp_path, work.out) as session:
             patch.setattr(time, "time", lambda: real() + next(jumps))
             patch.setattr(completion, "datetime", Jumping)
-            session.judge(session.prepare(), make_pool=lambda: local_pool(session))
+            session.judge(session.plan(), make_pool=lambda: local_pool(session))
             assert session.finish().complete
         seen = stats(url)
     work.assert_each_trial_judged_once(len(ROWS))

@@ -111,17 +111,17 @@ def session(folder: Path, url: str, numbers: range) -> Session:
 def test_no_room_while_staging(tmp_path: Path) -> None:
     opened = session(tmp_path, "http://127.0.0.1:9", range(4000))
     with pytest.raises(DiskFull, match="free some space"), files_limited_to(50_000), opened:
-        opened.prepare()
+        opened.plan()
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["lock", "run.db"], (
         "what was half made is gone"
     )
     with session(tmp_path, "http://127.0.0.1:9", range(40)) as opened:
-        assert opened.prepare().trials == 40
+        assert opened.plan().trials == 40
 
 
 def test_no_room_for_the_results(tmp_path: Path) -> None:
     with running() as url, session(tmp_path, url, range(500)) as opened:
-        opened.judge(opened.prepare(), make_pool=lambda: local_pool(opened))
+        opened.judge(opened.plan(), make_pool=lambda: local_pool(opened))
         judged = status_of(tmp_path / "run").done
         with pytest.raises(DiskFull, match="run"), files_limited_to(33_000):
             opened.finish()
@@ -135,7 +135,7 @@ def test_no_room_for_the_results(tmp_path: Path) -> None:
 def test_a_ledger_on_a_disk_without_a_byte_left_can_be_read(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "4m") as disk:
         with session(disk.path, "http://127.0.0.1:9", range(40)) as opened:
-            plan = opened.prepare()
+            plan = opened.plan()
             disk.fill()
             with pytest.raises(DiskFull, match="a run stops below"):
                 opened.judge(plan, make_pool=lambda: local_pool(opened))

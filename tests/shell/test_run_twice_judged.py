@@ -16,7 +16,7 @@ from runs import Workspace, items, model, stats
 from runner.config import load_config
 from runner.errors import WorkerDied
 from runner.ledger.database import Database
-from runner.messages import News, Task, TaskReport, Tick
+from runner.messages import LeaseRenewal, Task, TaskReport, WorkerStatus
 from runner.scheduling.pool import LocalPool, WorkerHandle
 from runner.session.session import Session, local_pool
 from runner.simulate import Simulation, running
@@ -38,8 +38,8 @@ class Doubted:
         self._unseen.append(asyncio.create_task(self._worker.run(task)))
         raise WorkerDied(f"{self.name}: not heard of any more")
 
-    async def tick(self, tick: Tick) -> News:
-        return await self._worker.tick(tick)
+    async def renew(self, tick: LeaseRenewal) -> WorkerStatus:
+        return await self._worker.renew(tick)
 
     async def keys(self, task: Task) -> list[bytes]:
         return await self._worker.keys(task)
@@ -70,7 +70,7 @@ def test_the_first_outcome_stands_and_the_late_one_is_an_attempt_marked_so(tmp_p
     with running(Simulation(latency_ms=20, malformed=0.4, max_faults_in_a_row=None)) as url:
         work.write_config(model(url, limits={"in_flight": 8}), retry={"rejudge": 0})
         with Session(load_config(work.config), tmp_path, work.out) as session:
-            session.judge(session.prepare(), make_pool=lambda: DoubtingPool(session))
+            session.judge(session.plan(), make_pool=lambda: DoubtingPool(session))
             report = session.finish()
         requests = stats(url)["requests"]
     work.assert_each_trial_judged_once(len(ROWS))
@@ -109,7 +109,7 @@ def test_the_ledger_is_looked_through_once_a_session(tmp_path: Path, monkeypatch
         work.write_config(model(url))
         for number in (1, 2):
             with Session(load_config(work.config), tmp_path, work.out) as session:
-                plan = session.prepare()
+                plan = session.plan()
                 if not plan.complete:
                     session.judge(plan, make_pool=functools.partial(local_pool, session))
                 session.finish()

@@ -23,9 +23,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from judges import Judge
 from runner.config import RunConfig
 from runner.errors import InputError, Interrupted
-from runner.scheduling.cluster_address import refuse_absent, unused_environment
+from runner.scheduling.cluster_address import check_reachable, unused_environment
 
-from .preflight import own_source, refuse_old_ray
+from .preflight import check_ray_version, own_source
 
 OBJECT_STORE_BYTES = 256 * 2**20
 """Shards pass through it a few at a time; outcomes do not. Ray's default is 30 % of the machine's memory."""
@@ -57,9 +57,9 @@ def alive_nodes() -> list[Node]:
 
 def join(cpus: int, address: str | None) -> None:
     """Start Ray with so many CPUs, or join the cluster at `address`. InputError says why not."""
-    refuse_old_ray(ray.__version__)
+    check_ray_version(ray.__version__)
     if address is not None:
-        refuse_absent(address)
+        check_reachable(address)
     # Ray takes SIGTERM for itself; what it meant before stands again.
     before = signal.getsignal(signal.SIGTERM)
     # Ray tells of workers that died on stdout, where only the result belongs, whatever `log_to_driver` says.
@@ -69,7 +69,7 @@ def join(cpus: int, address: str | None) -> None:
         if address is None:
             _start(cpus)
         else:
-            _refuse_stranger(address)
+            _check_head(address)
             ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except AuthenticationError as error:
         raise InputError(f"{where}: {_about_tokens(error)}") from None
@@ -98,7 +98,7 @@ def leave() -> None:
     ray._private.worker._worker_logs_enabled = True
 
 
-def lacking(config: RunConfig, judges: Sequence[Judge], nodes: Iterable[Node]) -> dict[Node, list[str]]:
+def missing_resources(config: RunConfig, judges: Sequence[Judge], nodes: Iterable[Node]) -> dict[Node, list[str]]:
     """What is not right on those nodes, in words. One without a CPU only needs the code: it may hold the aggregator."""
     judging = cloudpickle.dumps((config, list(judges)))  # type: ignore[no-untyped-call]
     return _examined({node: judging if node.cpus >= 1 else b"" for node in nodes})
@@ -123,7 +123,7 @@ def _start(cpus: int) -> None:
     )
 
 
-def _refuse_stranger(address: str) -> None:
+def _check_head(address: str) -> None:
     """Ask what `ray.init` would ask, once: it tries for 20 s what a missing token refuses, and for 60 s to find a node.
 
     Ray's own names are used for that; where they are gone, `ray.init` has the word.
@@ -186,10 +186,10 @@ def _look() -> Callable[[str, bytes], list[str]]:
     # Inside a function, so that it travels as code: a node where jurybox cannot be imported is to say so itself.
     def look(source: str, judging: bytes) -> list[str]:
         try:
-            from .preflight import examine
+            from .preflight import inspect_node
         except Exception as error:
             return [f"jurybox cannot be imported: {type(error).__name__}: {error}"]
-        return examine(source, judging)
+        return inspect_node(source, judging)
 
     return look
 

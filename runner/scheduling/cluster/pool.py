@@ -23,11 +23,11 @@ from runner.config import RunConfig
 from runner.errors import ConfigError, InputError, StoppedEarly, WorkerDied
 from runner.ledger.aggregator import Aggregator, AggregatorHandle
 from runner.ledger.segments import Segment
-from runner.messages import Ack, Batch, History, Snapshot
+from runner.messages import Ack, Batch, Snapshot, TrialProgress
 from runner.scheduling.pool import WorkerHandle
 
-from .connect import NO_ANSWER, alive_nodes, join, lacking, leave
-from .preflight import refusal
+from .connect import NO_ANSWER, alive_nodes, join, leave, missing_resources
+from .preflight import describe_problems
 from .worker import AGGREGATOR_GONE_S, RECONNECT_S, RayWorker, cause_of
 
 CLOSE_S = 1.0
@@ -50,10 +50,10 @@ class _RayAggregator:
         snapshot: Snapshot = await self._call("snapshot")
         return snapshot
 
-    async def waiting(
+    async def pending_trials(
         self, model: str, kinds: tuple[str, ...], limit: int, skip: frozenset[tuple[int, int]]
-    ) -> list[tuple[int, int, History]]:
-        found: list[tuple[int, int, History]] = await self._call("waiting", model, kinds, limit, skip)
+    ) -> list[tuple[int, int, TrialProgress]]:
+        found: list[tuple[int, int, TrialProgress]] = await self._call("pending_trials", model, kinds, limit, skip)
         return found
 
     async def done_positions(self, shard: int) -> set[int]:
@@ -68,19 +68,19 @@ class _RayAggregator:
         usd: float = await self._call("spent_by", sender)
         return usd
 
-    async def mark_segment(self, rows: int) -> Segment | None:
-        segment: Segment | None = await self._call("mark_segment", rows)
+    async def begin_segment(self, rows: int) -> Segment | None:
+        segment: Segment | None = await self._call("begin_segment", rows)
         return segment
 
-    async def segment_done(self, number: int) -> None:
-        await self._call("segment_done", number)
+    async def finish_segment(self, number: int) -> None:
+        await self._call("finish_segment", number)
 
-    async def standing(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], History]:
-        found: dict[tuple[int, int], History] = await self._call("standing", trials)
+    async def unfinished_trials(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
+        found: dict[tuple[int, int], TrialProgress] = await self._call("unfinished_trials", trials)
         return found
 
-    async def keep(self, key: str, value: str) -> None:
-        await self._call("keep", key, value)
+    async def set_meta(self, key: str, value: str) -> None:
+        await self._call("set_meta", key, value)
 
     async def close(self) -> None:
         """Let it close the ledger. One that is away has nothing open; all that it acknowledged is on the disk."""
@@ -160,13 +160,13 @@ class RayPool:
         if wanted > room:
             raise ConfigError(f"workers: {wanted} are wanted, the cluster's CPUs hold {room}")
         used = [node for node in nodes if node.cpus >= 1 or node.id == here]
-        if problems := lacking(self._config, self._judges, used):
-            raise ConfigError(refusal({node.name: words for node, words in problems.items()}, len(used)))
+        if problems := missing_resources(self._config, self._judges, used):
+            raise ConfigError(describe_problems({node.name: words for node, words in problems.items()}, len(used)))
         self._first = {node.id for node in used}
         self._known = set(self._first)
         return wanted
 
-    async def grown(self) -> int:
+    async def count_new_places(self) -> int:
         """Places on nodes that joined; as many workers as a config names stay as many."""
         if self._address is None or self._config.workers != "auto":
             return 0
@@ -182,7 +182,7 @@ class RayPool:
         """Places on the nodes that are fit for a worker, after a look at those that are new."""
         nodes = {node.id: node for node in alive_nodes() if node.cpus >= 1}
         new = [node for node in nodes.values() if node.id not in self._known]
-        for node, problems in (lacking(self._config, self._judges, new) if new else {}).items():
+        for node, problems in (missing_resources(self._config, self._judges, new) if new else {}).items():
             if problems[0].startswith(NO_ANSWER):
                 del nodes[node.id]
             else:

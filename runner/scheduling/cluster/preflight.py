@@ -31,7 +31,7 @@ _CODE = (
 )
 
 
-def refuse_old_ray(version: str) -> None:
+def check_ray_version(version: str) -> None:
     """InputError where the installed Ray is too old."""
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_RAY:
         oldest = ".".join(map(str, OLDEST_RAY))
@@ -52,7 +52,7 @@ def own_source() -> str:
     return f"{jurybox_version()} (source {digest.hexdigest()})"
 
 
-def examine(source: str, judging: bytes) -> list[str]:
+def inspect_node(source: str, judging: bytes) -> list[str]:
     """What this machine lacks, in words. `judging` is the pickled config and judges; empty: no worker will be here."""
     if problem := other_source(source):
         return [problem]
@@ -73,7 +73,7 @@ def other_source(wanted: str) -> str | None:
     return None if own == wanted else f"{_ROOT} holds jurybox {own}; the run was started with {wanted}"
 
 
-def refusal(problems: Mapping[str, Sequence[str]], nodes: int) -> str:
+def describe_problems(problems: Mapping[str, Sequence[str]], nodes: int) -> str:
     """All problems of all nodes in one message, by problem, and what to do. `problems` is by node as people know it."""
     by_problem: dict[str, list[str]] = {}
     for node, words in problems.items():

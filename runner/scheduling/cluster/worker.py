@@ -18,7 +18,7 @@ from judges import Judge
 from runner.config import RunConfig
 from runner.errors import ConfigError, Death, JuryboxError, StoppedEarly, WorkerDied
 from runner.log import configure as configure_log
-from runner.messages import Ack, Batch, News, Task, TaskReport, Tick
+from runner.messages import Ack, Batch, LeaseRenewal, Task, TaskReport, WorkerStatus
 from runner.worker.worker import Worker
 
 from .connect import alive_nodes
@@ -89,8 +89,8 @@ class _WorkerActor:
     async def run(self, task: Task) -> TaskReport:
         return await self._worker.run(task)
 
-    async def tick(self, tick: Tick) -> News:
-        return await self._worker.tick(tick)
+    async def renew(self, tick: LeaseRenewal) -> WorkerStatus:
+        return await self._worker.renew(tick)
 
     async def keys(self, task: Task) -> list[bytes]:
         return await self._worker.keys(task)
@@ -129,8 +129,8 @@ class RayWorker:
         report: TaskReport = await self._call(self._actor.run.remote(task))
         return report
 
-    async def tick(self, tick: Tick) -> News:
-        news: News = await self._call(self._actor.tick.remote(tick))
+    async def renew(self, tick: LeaseRenewal) -> WorkerStatus:
+        news: WorkerStatus = await self._call(self._actor.renew.remote(tick))
         return news
 
     async def keys(self, task: Task) -> list[bytes]:
@@ -167,7 +167,7 @@ class RayWorker:
         # What it did with the call that failed is not known: from here on, it must do nothing any more.
         self.kill()
         if not isinstance(error, ActorDiedError):
-            return other_death(error)
+            return describe_death(error)
         lost = error.preempted or "its node has died" in str(error) or not await self._node_lives()
         death: Death = "node" if lost else "crash"
         return WorkerDied("its node was lost" if lost else _detail(error), death)
@@ -177,7 +177,7 @@ class RayWorker:
         return not self.node or any(node.id == self.node for node in nodes)
 
 
-def other_death(error: RayError) -> WorkerDied:
+def describe_death(error: RayError) -> WorkerDied:
     """The death that Ray tells of by another error than that of an actor which died."""
     if isinstance(error, OutOfMemoryError):
         # To Ray it is the node's trouble. But what a trial takes, it takes anywhere: were nobody to blame, it would be

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from judges import library_names, load_judge
 from runner.config import Items, parse_config
-from runner.dataset.column_profile import Survey, common_columns, labels, roles, survey
+from runner.dataset.column_profile import ColumnProfile, common_columns, guess_columns, labels, profile_columns
 from runner.dataset.sources import item_sources
 from runner.errors import InputError
 from runner.session.init_config import Draft, draft, scalar
@@ -22,19 +22,19 @@ from runner.session.init_config import Draft, draft, scalar
 JUDGES = [load_judge(name, Path()) for name in library_names()]
 
 
-def look(folder: Path, rows: Iterable[Mapping[str, Any]], **items: Any) -> Survey:
+def look(folder: Path, rows: Iterable[Mapping[str, Any]], **items: Any) -> ColumnProfile:
     """A survey of rows written to a file."""
     path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return survey(Items(path="rows.jsonl", **items), folder)
+    return profile_columns(Items(path="rows.jsonl", **items), folder)
 
 
-def columns(found: Survey) -> dict[str, str]:
+def columns(found: ColumnProfile) -> dict[str, str]:
     """Role → column."""
-    return {role: guess.column for role, guess in roles(found).items()}
+    return {role: guess.column for role, guess in guess_columns(found).items()}
 
 
-def drafted(found: Survey) -> tuple[Draft, Any]:
+def drafted(found: ColumnProfile) -> tuple[Draft, Any]:
     """The draft, and the config that it loads as."""
     made = draft(found, "drafted", {"path": "rows.jsonl"}, JUDGES)
     return made, parse_config(yaml.safe_load(made.text))
@@ -167,7 +167,7 @@ def test_a_file_without_rows_or_with_a_bad_one_is_an_error(tmp_path: Path) -> No
         look(tmp_path, [])
     (tmp_path / "rows.jsonl").write_text('{"a": 1}\n{"a": \n', encoding="utf-8")
     with pytest.raises(InputError, match=r"rows\.jsonl:2: "):
-        survey(Items(path="rows.jsonl"), tmp_path)
+        profile_columns(Items(path="rows.jsonl"), tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from judged_run import Run, jsonl, judged_run, scored, unscored
 
 from judges import Item, Judge, load_judge, parse_judge
 from runner.config import parse_config
-from runner.dataset.sampling import KINDS, Controls, kinds_for
+from runner.dataset.sampling import KINDS, ControlSelector, kinds_for
 from runner.dataset.stage import Staged, load_staged, stage
 from runner.dataset.staged_items import save_summary
 from runner.errors import ConfigError
-from runner.publishing.result_frames import frames
+from runner.publishing.result_frames import judgment_frames
 from runner.report import notices
 from runner.report.terminal import to_text
 from runner.scheduling.plan import planned_shards
@@ -184,7 +184,7 @@ def test_the_draw_depends_on_no_order(questions: int, systems: int, share: float
     random.shuffle(order)
     drawn = []
     for places in (range(len(made)), order):
-        controls = Controls(share, len(made), seed, [judge], KINDS[:4])
+        controls = ControlSelector(share, len(made), seed, [judge], KINDS[:4])
         for place in places:
             controls.add(place, made[place], ["base"])
         drawn.append(controls.rows())
@@ -278,7 +278,7 @@ def test_counts_of_parts_add_up(tmp_path: Path) -> None:
     scales = {"yes-no": run.judges["yes-no"].scales()}
 
     def counted(rows_per_frame: int) -> dict[str, list[Any]]:
-        made = frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame)
+        made = judgment_frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame)
         total = add(count(frame, scales=scales) for frame in made)
         assert total is not None
         return {name: sorted(map(str, table.rows(named=True))) for name, table in total.tables.items()}

@@ -19,7 +19,7 @@ from stage_inputs import column, failure, fields, lines, rejects, staged
 from judges import load_judge
 from runner.config import Items, parse_config
 from runner.dataset import json_reader as jsonrows
-from runner.dataset.column_profile import survey
+from runner.dataset.column_profile import profile_columns
 from runner.errors import ConfigError, InputError
 from runner.session.init_config import draft
 
@@ -296,20 +296,23 @@ def test_a_glob_may_match_files_that_hold_no_answers(harness: Path) -> None:
 
 @pytest.mark.parametrize("on_bad", ["stop", "skip"])
 def test_a_look_passes_over_files_that_hold_no_answers(harness: Path, on_bad: Literal["stop", "skip"]) -> None:
-    seen = survey(Items(path="model/samples_*.jsonl", on_bad=on_bad), harness)
+    seen = profile_columns(Items(path="model/samples_*.jsonl", on_bad=on_bad), harness)
     assert [Path(file).name for file in seen.left_out] == [LIKELIHOODS]
     assert seen.complete and seen.columns["task"].values.keys() == {"capgen"}
     made = draft(seen, "x", {"path": "model/samples_*.jsonl"}, [load_judge("yes-no", Path())]).text
     assert f"holds log-likelihoods and no answers: {seen.left_out[0]}" in made
     assert parse_config(yaml.safe_load(made)).items.on_bad == "skip"
     with pytest.raises(InputError, match=":1: the sample holds log-likelihoods"):
-        survey(Items(path=f"model/{LIKELIHOODS}", on_bad=on_bad), harness)
+        profile_columns(Items(path=f"model/{LIKELIHOODS}", on_bad=on_bad), harness)
 
 
 def test_letters_of_inspect_are_true_and_false(tmp_path: Path) -> None:
     shutil.copy(EVALUATIONS / "capitals.eval", tmp_path)
     made = draft(
-        survey(Items(path="capitals.eval"), tmp_path), "x", {"path": "capitals.eval"}, [load_judge("yes-no", Path())]
+        profile_columns(Items(path="capitals.eval"), tmp_path),
+        "x",
+        {"path": "capitals.eval"},
+        [load_judge("yes-no", Path())],
     ).text
     label = parse_config(yaml.safe_load(made)).items.labels["correct"]
     assert (label.field, label.type, label.map) == ("scores.includes.value", "bool", {"C": True, "I": False})

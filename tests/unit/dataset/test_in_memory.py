@@ -23,7 +23,7 @@ from hypothesis import given as with_each
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from runner.dataset.in_memory import FILE, Given, retold
+from runner.dataset.in_memory import FILE, InMemoryItems, restate_errors
 from runner.dataset.json_reader import json_lines
 from runner.errors import ConfigError, ItemError
 
@@ -34,7 +34,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def place(items: object, folder: Path) -> None:
-    with closing(Given(items)) as given:
+    with closing(InMemoryItems(items)) as given:
         given.place(folder)
 
 
@@ -154,7 +154,7 @@ class _Rows:
 )
 def test_what_is_no_item_is_named_by_its_position(items: object, told: str) -> None:
     with pytest.raises(ItemError) as raised:
-        Given(items)
+        InMemoryItems(items)
     assert told in raised.value.message
 
 
@@ -162,14 +162,14 @@ def test_what_is_nested_without_end_is_an_error() -> None:
     row: dict[str, Any] = {}
     row["itself"] = row
     with pytest.raises(ItemError, match=r"items\[0\]: column 'itself': is nested too deeply"):
-        Given([row])
+        InMemoryItems([row])
 
 
 def test_a_frame_that_names_a_column_twice_is_refused() -> None:
     frame = pandas_frame()
     frame.columns = ["id", "response", "x", "x", "y", "z"]
     with pytest.raises(ItemError, match="names a column twice"):
-        Given(frame)
+        InMemoryItems(frame)
 
 
 def test_the_file_is_private_and_left_alone_while_it_holds_the_same(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_the_file_is_private_and_left_alone_while_it_holds_the_same(tmp_path: Pa
 
 
 def digest_of(items: object) -> str:
-    with closing(Given(items)) as given:
+    with closing(InMemoryItems(items)) as given:
         return given.digest
 
 
@@ -230,6 +230,8 @@ def test_items_are_read_once(tmp_path: Path) -> None:
 
 def test_errors_of_staging_are_told_with_positions(tmp_path: Path) -> None:
     place = tmp_path / FILE
-    error = retold(ItemError(f"1 bad row\n  {place}:4: b: {place}:12 says otherwise\n{place}: no item"), tmp_path)
+    error = restate_errors(
+        ItemError(f"1 bad row\n  {place}:4: b: {place}:12 says otherwise\n{place}: no item"), tmp_path
+    )
     assert error.message == "1 bad row\n  items[3]: b: items[11] says otherwise\nitems: no item"
-    assert type(retold(ConfigError("x"), tmp_path)) is ConfigError
+    assert type(restate_errors(ConfigError("x"), tmp_path)) is ConfigError

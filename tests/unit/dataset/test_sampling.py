@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.dataset import sampling as sample
-from runner.dataset.sampling import Asked, Draw, Sample, allocate
+from runner.dataset.sampling import Asked, ItemSampler, Sample, allocate
 
 GROUPS = st.one_of(st.none(), st.sampled_from(["a", "b", "c", "d", "e"]))
 SIZES = st.dictionaries(GROUPS, st.integers(1, 400), min_size=1)
@@ -18,7 +18,7 @@ SIZES = st.dictionaries(GROUPS, st.integers(1, 400), min_size=1)
 
 def draw(sample: Sample, items: Sequence[Asked]) -> list[Asked]:
     """The items that a sample keeps, in their order."""
-    drawn = Draw(sample, Counter(group for group, _ in items), items)
+    drawn = ItemSampler(sample, Counter(group for group, _ in items), items)
     return [item for item in items if item in drawn]
 
 
@@ -89,7 +89,7 @@ def test_memory_is_that_of_the_sample_not_of_the_items() -> None:
 
     tracemalloc.start()
     try:
-        drawn = Draw(Sample(100), {None: asked}, items())
+        drawn = ItemSampler(Sample(100), {None: asked}, items())
     finally:
         tracemalloc.stop()
     assert held[0] < 100_000, "a place of each question would take megabytes"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runner.config import Model
-from runner.endpoint.response import EndpointError, to_mend
+from runner.endpoint.response import EndpointError, action_message
 from runner.endpoint.retry_policy import ErrorKind
 
 URL = "https://api.example.com/v1"
@@ -15,7 +15,7 @@ URL = "https://api.example.com/v1"
 
 def said(kind: ErrorKind, status: int | None, about: str = "", **keys: Any) -> str:
     model = Model(name="judge", model="gpt-x", base_url=URL, **keys)
-    return to_mend(model, EndpointError(kind, "Their words.", status), about)
+    return action_message(model, EndpointError(kind, "Their words.", status), about)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from runner.endpoint.adaptive_rate import Pace
-from runner.messages import AccountNews
+from runner.endpoint.adaptive_rate import AdaptiveRate
+from runner.messages import AccountStats
 from runner.simulate.throttle import Gate
 
 WAVE = 256
@@ -26,9 +26,9 @@ class Second:
 
 def asked(
     lets_through: Callable[[float], bool], seconds: int, *, workers: int = 2, latency_s: float = 0.0
-) -> tuple[Pace, list[Second]]:
+) -> tuple[AdaptiveRate, list[Second]]:
     """Workers that have always something to send, each with its part of the pace; ticks come once a second."""
-    pace, seen = Pace(), []
+    pace, seen = AdaptiveRate(), []
     in_flight: list[list[float]] = [[] for _ in range(workers)]
     rates: list[float | None] = [None] * workers
     credit = [n / workers for n in range(workers)]
@@ -51,8 +51,8 @@ def asked(
             ended = [at for at in in_flight[n] if at <= second + 1]
             in_flight[n] = [at for at in in_flight[n] if at > second + 1]
             throttled = sends - passed
-            news = AccountNews("a", answered=len(ended) + throttled, throttled=throttled, in_flight=len(in_flight[n]))
-            pace.heard(f"w{n}", news, second + 1 + n / 100)
+            news = AccountStats("a", answered=len(ended) + throttled, throttled=throttled, in_flight=len(in_flight[n]))
+            pace.observe(f"w{n}", news, second + 1 + n / 100)
             rates[n] = None if pace.per_s is None else pace.per_s / workers
         seen.append(told)
     return pace, seen
@@ -109,14 +109,14 @@ def test_throttles_that_do_not_go_by_the_rate_slow_nothing_down_for_long() -> No
 def test_without_throttles_no_limit_is_thought_of() -> None:
     pace, _ = asked(lambda at: True, 30)
     assert pace.per_s is None
-    assert pace.under(600.0) == 600.0
-    assert pace.under(None) is None
+    assert pace.cap(600.0) == 600.0
+    assert pace.cap(None) is None
 
 
 def test_the_limits_of_the_config_stand() -> None:
     pace, _ = asked(bucket(50.0), 30)
-    assert pace.under(600.0) == 600.0
-    assert pace.under(60_000.0) == pytest.approx(60 * 50, rel=0.4)
+    assert pace.cap(600.0) == 600.0
+    assert pace.cap(60_000.0) == pytest.approx(60 * 50, rel=0.4)
 
 
 def test_an_account_that_lets_nothing_through_is_asked_little_but_asked() -> None:

@@ -6,59 +6,65 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from runner.endpoint.circuit_breaker import LONGEST_PAUSE_S, OPEN_AFTER, OPEN_AFTER_AT_MOST, Breaker, Recovery
+from runner.endpoint.circuit_breaker import (
+    LONGEST_PAUSE_S,
+    OPEN_AFTER,
+    OPEN_AFTER_AT_MOST,
+    CircuitBreaker,
+    ProbeScheduler,
+)
 
 
-def broken() -> Breaker:
-    breaker = Breaker()
+def broken() -> CircuitBreaker:
+    breaker = CircuitBreaker()
     for _ in range(OPEN_AFTER):
-        breaker.failed()
+        breaker.record_failure()
     return breaker
 
 
 def test_it_opens_after_so_many_failures_in_a_row() -> None:
-    breaker = Breaker()
-    assert not any(breaker.failed() for _ in range(OPEN_AFTER - 1))
-    breaker.answered()
-    assert not any(breaker.failed() for _ in range(OPEN_AFTER - 1))
+    breaker = CircuitBreaker()
+    assert not any(breaker.record_failure() for _ in range(OPEN_AFTER - 1))
+    breaker.record_success()
+    assert not any(breaker.record_failure() for _ in range(OPEN_AFTER - 1))
     assert not breaker.is_open
-    assert breaker.failed()
+    assert breaker.record_failure()
     assert breaker.is_open
-    assert not breaker.failed(), "it is open already"
+    assert not breaker.record_failure(), "it is open already"
 
 
 def test_an_answer_closes_it_and_tells_whether_the_endpoint_was_away() -> None:
     breaker = broken()
-    assert not breaker.answered(), "the first probe got through"
+    assert not breaker.record_success(), "the first probe got through"
     breaker = broken()
-    breaker.probe_failed()
-    assert breaker.answered()
+    breaker.record_probe_failure()
+    assert breaker.record_success()
     assert (breaker.is_open, breaker.failures, breaker.probes) == (False, 0, 0)
 
 
 def test_a_harmless_request_that_fails_opens_it_at_once() -> None:
-    breaker = Breaker()
-    assert breaker.probe_failed()
+    breaker = CircuitBreaker()
+    assert breaker.record_probe_failure()
     assert (breaker.is_open, breaker.probes) == (True, 1)
-    assert not breaker.probe_failed()
+    assert not breaker.record_probe_failure()
 
 
 def test_requests_that_fail_where_probes_succeed_are_probed_ever_less() -> None:
-    breaker, probes = Breaker(), 0
+    breaker, probes = CircuitBreaker(), 0
     for _ in range(10_000):
-        if breaker.failed():
+        if breaker.record_failure():
             probes += 1
-            breaker.answered()
+            breaker.record_success()
     assert probes < 10_000 / OPEN_AFTER_AT_MOST + 10
-    breaker.answered()
-    assert [breaker.failed() for _ in range(OPEN_AFTER)][-1], "a real success makes it as watchful as before"
+    breaker.record_success()
+    assert [breaker.record_failure() for _ in range(OPEN_AFTER)][-1], "a real success makes it as watchful as before"
 
 
 @dataclass
 class Worker:
     """Sends what it may, as often as it may: each request is answered within a step of the clock."""
 
-    breaker: Breaker = field(default_factory=Breaker)
+    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     turn: bool = False
     succeeded: int = 0
     sent: list[float] = field(default_factory=list)
@@ -69,27 +75,27 @@ class Worker:
             if self.turn or not self.breaker.probes:
                 self.turn = False
                 self.probed.append(now)
-                self.answered() if works else self.breaker.probe_failed()
+                self.answered() if works else self.breaker.record_probe_failure()
             return
         for _ in range(places):
             self.sent.append(now)
-            self.answered() if works else self.breaker.failed()
+            self.answered() if works else self.breaker.record_failure()
 
     def answered(self) -> None:
         self.succeeded += 1
-        self.breaker.answered()
+        self.breaker.record_success()
 
-    def tick(self, name: str, recovery: Recovery, now: float) -> None:
-        self.turn = self.turn or recovery.gives_turn(name, now)
+    def tick(self, name: str, recovery: ProbeScheduler, now: float) -> None:
+        self.turn = self.turn or recovery.assign_turn(name, now)
         open_, probes = self.breaker.is_open, self.breaker.probes
-        recovery.heard(name, open_, probes, self.succeeded > 0, now, has_turn=self.turn)
+        recovery.observe(name, open_, probes, self.succeeded > 0, now, has_turn=self.turn)
         self.succeeded = 0
 
 
 def outage(size: int, begins: float, ends: float, until: float, places: int = 16) -> dict[str, Worker]:
     """Workers that ask an endpoint all the time, which is away for a while. Ticks come once a second to each."""
     workers = {f"w{n}": Worker() for n in range(size)}
-    recovery = Recovery()
+    recovery = ProbeScheduler()
     for step in range(int(until * 20)):
         now = step / 20
         for n, (name, worker) in enumerate(workers.items()):
@@ -127,7 +133,7 @@ def test_turns_go_round() -> None:
 
 
 def test_one_worker_that_cannot_reach_it_asks_again_and_again_while_the_others_work() -> None:
-    cut_off, fine, recovery = Worker(), Worker(), Recovery()
+    cut_off, fine, recovery = Worker(), Worker(), ProbeScheduler()
     for second in range(300):
         for name, worker in (("cut", cut_off), ("fine", fine)):
             worker.step(second, 4, worker is fine or second > 200)
@@ -138,27 +144,27 @@ def test_one_worker_that_cannot_reach_it_asks_again_and_again_while_the_others_w
 
 
 def test_a_worker_that_died_with_the_turn_is_not_waited_for() -> None:
-    recovery = Recovery()
+    recovery = ProbeScheduler()
     for name in ("a", "b"):
-        recovery.heard(name, True, 1, False, 0.0)
-    assert recovery.gives_turn("a", 1.0)
-    assert not recovery.gives_turn("b", 9.0), "one at a time"
+        recovery.observe(name, True, 1, False, 0.0)
+    assert recovery.assign_turn("a", 1.0)
+    assert not recovery.assign_turn("b", 9.0), "one at a time"
     recovery.forget("a")
-    assert recovery.gives_turn("b", 9.0)
+    assert recovery.assign_turn("b", 9.0)
 
 
 def test_a_turn_is_over_though_the_breaker_closed_and_opened_again_unseen() -> None:
-    worker, recovery = Worker(), Recovery()
-    worker.breaker.probe_failed()
+    worker, recovery = Worker(), ProbeScheduler()
+    worker.breaker.record_probe_failure()
     worker.tick("w", recovery, 0.0)
     worker.tick("w", recovery, 1.0)
     assert worker.turn
     # Its probe was answered, but not well; then all failed again, the probe at the opening too. All within a tick.
     worker.turn = False
-    worker.breaker.answered()
-    while not worker.breaker.failed():
+    worker.breaker.record_success()
+    while not worker.breaker.record_failure():
         pass
-    worker.breaker.probe_failed()
+    worker.breaker.record_probe_failure()
     for second in range(2, 10):
         worker.tick("w", recovery, second)
     assert worker.turn, "it is asked again, and does not wait for ever"

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from runner.config import Limits
-from runner.endpoint.leases import HOLD, Budget
-from runner.messages import AccountNews, Lease
+from runner.endpoint.leases import HOLD, LeaseAllocator
+from runner.messages import AccountStats, Lease
 
 IN_FLIGHT, RPM, TPM, USD = 5, 600.0, 6000.0, 1.0
 
 
-def budget(in_flight: int = IN_FLIGHT, **more: float | None) -> Budget:
-    return Budget({"a": Limits(rpm=RPM, tpm=TPM, in_flight=in_flight)}, **more)  # type: ignore[arg-type]
+def budget(in_flight: int = IN_FLIGHT, **more: float | None) -> LeaseAllocator:
+    return LeaseAllocator({"a": Limits(rpm=RPM, tpm=TPM, in_flight=in_flight)}, **more)  # type: ignore[arg-type]
 
 
-def lease(share: Budget, worker: str, demand: int, in_flight: int | None = None) -> Lease:
+def lease(share: LeaseAllocator, worker: str, demand: int, in_flight: int | None = None) -> Lease:
     """One whole tick; the worker has `in_flight` requests under way when it answers (by default: as leased)."""
-    (given,) = share.leases(worker, {"a": demand})
-    share.acknowledged(worker, [AccountNews("a", in_flight=given.in_flight if in_flight is None else in_flight)])
+    (given,) = share.allocate(worker, {"a": demand})
+    share.confirm(worker, [AccountStats("a", in_flight=given.in_flight if in_flight is None else in_flight)])
     return given
 
 
@@ -41,7 +41,7 @@ def test_one_busy_worker_uses_the_whole_account() -> None:
 
 
 def test_without_limits_rates_are_not_limited() -> None:
-    share = Budget({"a": Limits()})
+    share = LeaseAllocator({"a": Limits()})
     share.join("w")
     assert lease(share, "w", 1) == Lease("a", 256)
 
@@ -50,7 +50,7 @@ def test_told_of_all_demand_the_first_round_shares_equally() -> None:
     share = budget(in_flight=8)
     for worker in "wxyz":
         share.join(worker)
-        share.note(worker, {"a": 50})
+        share.set_demand(worker, {"a": 50})
     assert [lease(share, worker, 50).in_flight for worker in "wxyz"] == [2, 2, 2, 2]
 
 
@@ -58,7 +58,7 @@ def test_shares_follow_demand() -> None:
     share = budget(in_flight=10)
     for worker, demand in (("small", 2), ("large", 50)):
         share.join(worker)
-        share.note(worker, {"a": demand})
+        share.set_demand(worker, {"a": demand})
     assert lease(share, "small", 2).in_flight == 2
     large = lease(share, "large", 50)
     assert large.in_flight == 8
@@ -71,13 +71,13 @@ def test_a_shrunk_lease_counts_at_its_old_size_until_it_is_acknowledged() -> Non
     assert lease(share, "first", 9).in_flight == 4
     share.join("second")
     assert lease(share, "second", 9) == Lease("a", 0, 0.0, 0.0)
-    (shrunk,) = share.leases("first", {"a": 9})
+    (shrunk,) = share.allocate("first", {"a": 9})
     assert shrunk.in_flight == 2
     assert lease(share, "second", 9).in_flight == 0
-    share.acknowledged("first", [AccountNews("a", in_flight=3)])
+    share.confirm("first", [AccountStats("a", in_flight=3)])
     assert lease(share, "second", 9).in_flight == 1
-    share.leases("first", {"a": 9})
-    share.acknowledged("first", [AccountNews("a", in_flight=2)])
+    share.allocate("first", {"a": 9})
+    share.confirm("first", [AccountStats("a", in_flight=2)])
     assert lease(share, "second", 9).in_flight == 2
 
 
@@ -86,11 +86,11 @@ def test_a_shrunk_rate_counts_at_its_old_size_until_it_is_acknowledged() -> None
     share.join("first")
     lease(share, "first", 9)
     share.join("second")
-    share.note("second", {"a": 9})
-    (shrunk,) = share.leases("first", {"a": 9})
+    share.set_demand("second", {"a": 9})
+    (shrunk,) = share.allocate("first", {"a": 9})
     assert shrunk.requests_per_s == pytest.approx(RPM / 60 / 2)
     assert lease(share, "second", 9).requests_per_s == 0.0
-    share.acknowledged("first", [AccountNews("a", in_flight=2)])
+    share.confirm("first", [AccountStats("a", in_flight=2)])
     given = lease(share, "second", 9)
     assert given.requests_per_s == pytest.approx(RPM / 60 / 2)
     assert given.tokens_per_s == pytest.approx(TPM / 60 / 2)
@@ -101,13 +101,13 @@ def test_an_unacknowledged_rate_counts_even_where_places_are_free() -> None:
     share.join("x")
     lease(share, "x", 50)
     share.join("y")
-    share.note("y", {"a": 50})
+    share.set_demand("y", {"a": 50})
     lease(share, "x", 50, in_flight=8)
     before = RPM / 60 * 4 / 9
     assert lease(share, "y", 50).requests_per_s == pytest.approx(before)
     share.join("z")
-    share.note("z", {"a": 50})
-    share.leases("y", {"a": 50})
+    share.set_demand("z", {"a": 50})
+    share.allocate("y", {"a": 50})
     lease(share, "x", 50, in_flight=3)
     given = lease(share, "z", 50)
     assert given.in_flight == 3
@@ -139,9 +139,9 @@ def test_fewer_places_than_workers_are_passed_on() -> None:
 # ---- money -------------------------------------------------------------------------------------------------------
 
 
-def money(share: Budget, worker: str, demand: int = 5, **news: float) -> float:
-    (given,) = share.leases(worker, {"a": demand})
-    share.acknowledged(worker, [AccountNews("a", **news)])  # type: ignore[arg-type]
+def money(share: LeaseAllocator, worker: str, demand: int = 5, **news: float) -> float:
+    (given,) = share.allocate(worker, {"a": demand})
+    share.confirm(worker, [AccountStats("a", **news)])  # type: ignore[arg-type]
     assert given.usd is not None
     return given.usd
 
@@ -178,7 +178,7 @@ def test_small_change_of_two_workers_is_put_together() -> None:
     share = budget(usd=1.0)
     for worker in ("x", "y"):
         share.join(worker)
-        share.note(worker, {"a": 5})
+        share.set_demand(worker, {"a": 5})
     granted = {worker: money(share, worker) for worker in ("x", "y")}
     price = 0.9
     for _ in range(6):
@@ -192,7 +192,7 @@ def test_a_grant_counts_before_it_is_acknowledged() -> None:
     share = budget(usd=1.0)
     for worker in ("x", "y"):
         share.join(worker)
-    (given,) = share.leases("x", {"a": 5})
+    (given,) = share.allocate("x", {"a": 5})
     assert given.usd == pytest.approx(0.5)
     assert money(share, "y") == pytest.approx(0.125)
 
@@ -216,7 +216,7 @@ def test_the_last_money_goes_to_the_cheapest_request() -> None:
     granted = dict.fromkeys(needs, 0.0)
     for worker in needs:
         share.join(worker)
-        share.note(worker, {"a": 5})
+        share.set_demand(worker, {"a": 5})
     for _ in range(8):
         for worker, own in granted.items():
             granted[worker] = money(share, worker, wants_usd=max(0.0, needs[worker] - own))
@@ -249,7 +249,7 @@ class Model:
     spent: float = 0.0
     waiting: float = 0.0
     sent: Lease | None = None
-    answer: AccountNews | None = None
+    answer: AccountStats | None = None
     served: int = 0
 
     @property
@@ -269,8 +269,8 @@ class Model:
     def finish(self, share: float) -> None:
         self.spent += self.running.pop(0) * share
 
-    def news(self) -> AccountNews:
-        return AccountNews("a", in_flight=len(self.running), spent_usd=self.spent, wants_usd=self.wants)
+    def news(self) -> AccountStats:
+        return AccountStats("a", in_flight=len(self.running), spent_usd=self.spent, wants_usd=self.wants)
 
 
 class Schedules(RuleBasedStateMachine):
@@ -307,7 +307,7 @@ class Schedules(RuleBasedStateMachine):
     def send(self, number: int, demand: int) -> None:
         name, worker = self.pick(number)
         if worker.sent is None and worker.answer is None:
-            (worker.sent,) = self.budget.leases(name, {"a": demand})
+            (worker.sent,) = self.budget.allocate(name, {"a": demand})
 
     @precondition(lambda self: self.workers)
     @rule(number=st.integers(0, 6))
@@ -322,7 +322,7 @@ class Schedules(RuleBasedStateMachine):
     def answer(self, number: int) -> None:
         name, worker = self.pick(number)
         if worker.answer is not None:
-            self.budget.acknowledged(name, [worker.answer])
+            self.budget.confirm(name, [worker.answer])
             worker.answer = None
 
     @precondition(lambda self: self.workers)
@@ -390,12 +390,12 @@ class Schedules(RuleBasedStateMachine):
         for _ in range(300):
             for name, worker in self.workers.items():
                 if worker.answer is None:
-                    worker.lease = worker.sent or self.budget.leases(name, {"a": 9})[0]
+                    worker.lease = worker.sent or self.budget.allocate(name, {"a": 9})[0]
                 worker.sent = worker.answer = None
                 while worker.running:
                     worker.finish(1.0)
                 worker.start(price)
-                self.budget.acknowledged(name, [worker.news()])
+                self.budget.confirm(name, [worker.news()])
             self.limits_hold()
             if self.budget.exhausted():
                 break
@@ -419,23 +419,23 @@ TestSchedulesWithoutCap.settings = settings(max_examples=30, stateful_step_count
 
 
 def test_an_account_on_call_has_places_for_whoever_works_and_money_only_when_it_is_asked() -> None:
-    share = Budget({"a": Limits(), "copy": Limits(in_flight=4)}, 10.0, 0.0, "copy")
+    share = LeaseAllocator({"a": Limits(), "copy": Limits(in_flight=4)}, 10.0, 0.0, "copy")
     share.join("w")
-    judging, copying = share.leases("w", {"a": 6})
+    judging, copying = share.allocate("w", {"a": 6})
     assert (judging.in_flight, copying.in_flight) == (256, 4)
     assert judging.usd is not None
     assert judging.usd > 0
     assert copying.usd == 0
     # A copy waits for money: it gets some, and what it does not need goes back.
-    share.acknowledged("w", [AccountNews("a"), AccountNews("copy", queued=1, wants_usd=0.5)])
-    _, copying = share.leases("w", {"a": 6})
+    share.confirm("w", [AccountStats("a"), AccountStats("copy", queued=1, wants_usd=0.5)])
+    _, copying = share.allocate("w", {"a": 6})
     assert copying.usd is not None
     assert copying.usd >= 0.5
-    share.acknowledged("w", [AccountNews("a"), AccountNews("copy", spent_usd=0.4)])
-    _, copying = share.leases("w", {"a": 6})
+    share.confirm("w", [AccountStats("a"), AccountStats("copy", spent_usd=0.4)])
+    _, copying = share.allocate("w", {"a": 6})
     assert copying.usd == 0.4
     # Money that lies there keeps no run from its end.
-    share.acknowledged("w", [AccountNews("a", spent_usd=9.6, wants_usd=5.0), AccountNews("copy", spent_usd=0.4)])
+    share.confirm("w", [AccountStats("a", spent_usd=9.6, wants_usd=5.0), AccountStats("copy", spent_usd=0.4)])
     assert share.exhausted()
-    _, copying = share.leases("w", {})
+    _, copying = share.allocate("w", {})
     assert copying.in_flight == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runner.endpoint.parameter_support import OPTIONAL, RENAMED, Dialect
+from runner.endpoint.parameter_support import OPTIONAL, RENAMED, ParameterSupport
 
 BODY: dict[str, Any] = {
     "model": "m",
@@ -99,8 +99,8 @@ BODY: dict[str, Any] = {
 def test_a_parameter_that_is_named_is_put_otherwise(
     message: str, param: str | None, codes: list[str], name: str | None
 ) -> None:
-    taught = Dialect().taught(BODY, message, param, codes)
-    body, notes = taught.put(BODY)
+    taught = ParameterSupport().learn(BODY, message, param, codes)
+    body, notes = taught.adapt(BODY)
     if name is None:
         assert (body, notes) == (BODY, ())
     elif name in RENAMED:
@@ -112,11 +112,11 @@ def test_a_parameter_that_is_named_is_put_otherwise(
 
 
 def test_an_endpoint_that_rejects_everything_comes_to_an_end() -> None:
-    dialect, sent, rounds = Dialect(), BODY, 0
+    dialect, sent, rounds = ParameterSupport(), BODY, 0
     while True:
         words = "unsupported: " + ", ".join(sent)
-        dialect = dialect.taught(sent, words)
-        again, _ = dialect.put(BODY)
+        dialect = dialect.learn(sent, words)
+        again, _ = dialect.adapt(BODY)
         if again == sent:
             break
         sent, rounds = again, rounds + 1
@@ -125,12 +125,14 @@ def test_an_endpoint_that_rejects_everything_comes_to_an_end() -> None:
 
 
 def test_what_must_be_kept_is_sent_whatever_was_learnt() -> None:
-    dialect = Dialect(dropped=frozenset({"response_format", "seed"}))
-    body, notes = dialect.put(BODY, keep=("response_format",))
+    dialect = ParameterSupport(dropped=frozenset({"response_format", "seed"}))
+    body, notes = dialect.adapt(BODY, keep=("response_format",))
     assert "response_format" in body
     assert notes == ("not_sent:seed",)
 
 
 def test_a_limit_under_its_own_name_is_not_overwritten() -> None:
-    body, _ = Dialect(renamed=frozenset({"max_tokens"})).put({"max_tokens": 10, "max_completion_tokens": 500})
+    body, _ = ParameterSupport(renamed=frozenset({"max_tokens"})).adapt(
+        {"max_tokens": 10, "max_completion_tokens": 500}
+    )
     assert body == {"max_completion_tokens": 500}

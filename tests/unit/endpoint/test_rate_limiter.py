@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runner.endpoint.rate_limiter import BURST_S, Limiter, Slot, Stopped
+from runner.endpoint.rate_limiter import BURST_S, Permit, RateLimiter, Stopped
 from runner.messages import Lease
 
 
@@ -44,8 +44,8 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-def leased(in_flight: int = 10**6, **limits: float | None) -> Limiter:
-    limiter = Limiter("a")
+def leased(in_flight: int = 10**6, **limits: float | None) -> RateLimiter:
+    limiter = RateLimiter("a")
     limiter.apply(Lease("a", in_flight, **limits))  # type: ignore[arg-type]
     return limiter
 
@@ -56,11 +56,11 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def start_times(limiter: Limiter, requests: int, tokens: float = 0.0) -> list[float]:
+async def start_times(limiter: RateLimiter, requests: int, tokens: float = 0.0) -> list[float]:
     times: list[float] = []
 
     async def one() -> None:
-        async with limiter.slot(tokens):
+        async with limiter.acquire(tokens):
             times.append(now())
 
     async with asyncio.TaskGroup() as group:
@@ -107,7 +107,7 @@ def test_a_large_request_is_not_overtaken() -> None:
         limiter, order = leased(tokens_per_s=10.0), []
 
         async def one(name: str, tokens: float) -> None:
-            async with limiter.slot(tokens):
+            async with limiter.acquire(tokens):
                 order.append(name)
 
         async with asyncio.TaskGroup() as group:
@@ -127,7 +127,7 @@ def test_no_more_than_leased_are_in_flight_and_a_smaller_lease_waits_for_them() 
 
         async def one() -> None:
             nonlocal most
-            async with limiter.slot():
+            async with limiter.acquire():
                 most = max(most, limiter.in_flight)
                 await leave.wait()
 
@@ -149,7 +149,7 @@ def test_no_more_than_leased_are_in_flight_and_a_smaller_lease_waits_for_them() 
 
 def test_nothing_passes_before_the_first_lease_or_with_an_empty_one() -> None:
     async def test() -> None:
-        limiter = Limiter("a")
+        limiter = RateLimiter("a")
         waiting = asyncio.create_task(start_times(limiter, 1))
         await settled()
         limiter.apply(Lease("a", 5, 0.0, 0.0))
@@ -168,7 +168,7 @@ def test_changing_a_rate_grants_no_fresh_burst() -> None:
         ends = now() + 10
 
         async def one() -> None:
-            async with limiter.slot():
+            async with limiter.acquire():
                 times.append(now())
 
         async def ask() -> None:
@@ -216,7 +216,7 @@ def test_an_idle_limiter_keeps_its_burst_over_a_change() -> None:
 def test_money_is_reserved_then_settled() -> None:
     async def test() -> None:
         limiter = leased(usd=1.0)
-        async with limiter.slot(usd=0.8) as slot:
+        async with limiter.acquire(usd=0.8) as slot:
             late = asyncio.create_task(start_times_paying(limiter, 0.5, 0.5))
             await settled()
             assert limiter.wants_usd == pytest.approx(0.3)
@@ -234,8 +234,8 @@ def test_money_is_reserved_then_settled() -> None:
     run(test)
 
 
-async def start_times_paying(limiter: Limiter, usd: float, cost: float) -> None:
-    async with limiter.slot(usd=usd) as slot:
+async def start_times_paying(limiter: RateLimiter, usd: float, cost: float) -> None:
+    async with limiter.acquire(usd=usd) as slot:
         slot.settle(cost)
 
 
@@ -243,7 +243,7 @@ def test_a_request_that_fails_unsettled_costs_nothing_and_gives_its_place_back()
     async def test() -> None:
         limiter = leased(in_flight=1, usd=1.0)
         with pytest.raises(RuntimeError):
-            async with limiter.slot(usd=1.0):
+            async with limiter.acquire(usd=1.0):
                 raise RuntimeError
         assert (limiter.in_flight, limiter.spent_usd) == (0, 0.0)
         await start_times_paying(limiter, 1.0, 1.0)
@@ -271,7 +271,7 @@ def test_stop_ends_all_waiting_and_lets_what_runs_end(limits: dict[str, Any]) ->
         leave = asyncio.Event()
 
         async def one() -> None:
-            async with limiter.slot(tokens=10.0, usd=1.0):
+            async with limiter.acquire(tokens=10.0, usd=1.0):
                 await leave.wait()
 
         tasks = [asyncio.create_task(one()) for _ in range(5)]
@@ -285,7 +285,7 @@ def test_stop_ends_all_waiting_and_lets_what_runs_end(limits: dict[str, Any]) ->
         ends = await asyncio.gather(*tasks, return_exceptions=True)
         assert sum(isinstance(end, Stopped) for end in ends) == 5 - running
         with pytest.raises(Stopped):
-            async with limiter.slot():
+            async with limiter.acquire():
                 raise AssertionError
 
     run(test)
@@ -312,26 +312,26 @@ def test_the_cancelled_give_everything_back(limits: dict[str, Any]) -> None:
         assert (limiter.in_flight, limiter.queued, limiter.wants_usd, limiter.spent_usd) == (0, 0, 0.0, 0.0)
         limiter.apply(Lease("a", 1, limits.get("requests_per_s"), limits.get("tokens_per_s"), limits.get("usd")))
         began = now()
-        async with limiter.slot(tokens=2.0, usd=1.0) as slot:
-            assert isinstance(slot, Slot)
+        async with limiter.acquire(tokens=2.0, usd=1.0) as slot:
+            assert isinstance(slot, Permit)
         assert now() - began <= 2.0
 
     run(test)
 
 
-async def hold(limiter: Limiter) -> None:
-    async with limiter.slot(tokens=2.0, usd=1.0):
+async def hold(limiter: RateLimiter) -> None:
+    async with limiter.acquire(tokens=2.0, usd=1.0):
         await asyncio.sleep(1000)
 
 
 def test_an_endpoint_that_has_not_answered_yet_gets_a_few_requests_only() -> None:
     async def test() -> None:
-        limiter = Limiter("a", first=2)
+        limiter = RateLimiter("a", first=2)
         limiter.apply(Lease("a", 5))
         release = asyncio.Event()
 
         async def one() -> None:
-            async with limiter.slot():
+            async with limiter.acquire():
                 await release.wait()
 
         async with asyncio.TaskGroup() as group:
@@ -339,7 +339,7 @@ def test_an_endpoint_that_has_not_answered_yet_gets_a_few_requests_only() -> Non
                 group.create_task(one())
             await settled()
             assert limiter.in_flight == 2
-            limiter.open_up()
+            limiter.lift_warm_up()
             await settled()
             assert limiter.in_flight == 5
             release.set()
@@ -351,18 +351,18 @@ def test_an_endpoint_that_has_not_answered_yet_gets_a_few_requests_only() -> Non
 def test_a_probe_passes_while_the_others_are_held(limits: dict[str, Any]) -> None:
     async def test() -> None:
         limiter = leased(in_flight=5, **limits)
-        limiter.hold(0)
+        limiter.restrict(0)
         waiting = [asyncio.create_task(hold(limiter)) for _ in range(4)]
         await settled()
         assert limiter.is_held
         assert (limiter.in_flight, limiter.queued) == (0, 4)
         begun = now()
         for _ in range(3):
-            async with limiter.slot(2.0, probe=True):
+            async with limiter.acquire(2.0, probe=True):
                 assert (limiter.in_flight, limiter.queued) == (1, 4)
         # A probe keeps to the rates like anything else.
         assert now() - begun >= (1.0 if limits else 0.0)
-        limiter.open_up()
+        limiter.lift_warm_up()
         if not limits:
             await settled()
             assert limiter.in_flight == 4
@@ -377,14 +377,14 @@ def test_a_probe_passes_while_the_others_are_held(limits: dict[str, Any]) -> Non
 def test_holding_reaches_a_request_that_waits_for_its_rate() -> None:
     async def test() -> None:
         limiter = leased(in_flight=5, requests_per_s=1.0)
-        async with limiter.slot():
+        async with limiter.acquire():
             pass
         waiting = asyncio.create_task(start_times(limiter, 1))
         await settled()
-        limiter.hold(0)
+        limiter.restrict(0)
         await asyncio.sleep(60)
         assert not waiting.done()
-        limiter.open_up()
+        limiter.lift_warm_up()
         assert await waiting == [pytest.approx(60.0, abs=0.1)]
 
     run(test)

@@ -13,24 +13,24 @@ import pytest
 from judges import Constraint, constraint_of, load_judge
 from judges.reading import ScoresReads
 from runner.config import parse_config
-from runner.endpoint.judge_model import Modes, Pair, pairs
+from runner.endpoint.judge_model import JudgeModel, StructuredModes, judge_models
 from runner.endpoint.structured_output import (
-    Found,
-    canary,
-    demand,
-    harmless,
+    Support,
+    canary_body,
+    effective_setting,
+    harmless_body,
     is_enforced,
+    judge_support,
+    mechanism_of,
+    mechanisms,
     mode_of,
-    setting,
-    shown_by,
-    way_of,
-    ways,
+    request_fields,
 )
 from runner.errors import ConfigError
 
 SCHEMA = Constraint(schema={"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]})
 CHOICE = Constraint(choices=("yes", "no"))
-KEPT, LEFT, REFUSED = Found.ENFORCED, Found.IGNORED, Found.REFUSED
+KEPT, LEFT, REFUSED = Support.ENFORCED, Support.IGNORED, Support.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ KEPT, LEFT, REFUSED = Found.ENFORCED, Found.IGNORED, Found.REFUSED
     ],
 )
 def test_which_ways_are_tried(judge: str, model: str, constraint: Constraint, tried: tuple[str, ...]) -> None:
-    assert ways(setting(judge, model, constraint), constraint) == tried
+    assert mechanisms(effective_setting(judge, model, constraint), constraint) == tried
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_which_ways_are_tried(judge: str, model: str, constraint: Constraint, tr
         ({"json_schema": REFUSED, "vllm": REFUSED, "json_object": REFUSED}, "refused", None),
     ],
 )
-def test_the_first_way_that_is_enforced_is_the_mode(found: dict[str, Found], mode: str, way: str | None) -> None:
+def test_the_first_way_that_is_enforced_is_the_mode(found: dict[str, Support], mode: str, way: str | None) -> None:
     assert mode_of(found) == mode
-    assert way_of(mode) == way
+    assert mechanism_of(mode) == way
     assert is_enforced(mode) == mode.startswith("enforced")
 
 
@@ -86,21 +86,21 @@ def test_the_first_way_that_is_enforced_is_the_mode(found: dict[str, Found], mod
         ("json_object", SCHEMA, '["hello"]', LEFT),
     ],
 )
-def test_what_a_reply_to_the_canary_shows(way: str, constraint: Constraint, text: str | None, shows: Found) -> None:
-    assert shown_by(way, constraint, text) is shows
+def test_what_a_reply_to_the_canary_shows(way: str, constraint: Constraint, text: str | None, shows: Support) -> None:
+    assert judge_support(way, constraint, text) is shows
 
 
 def test_what_is_sent_for_each_way_and_kind() -> None:
-    assert demand("json_schema", SCHEMA, "a judge/é")["response_format"]["json_schema"]["name"] == "a_judge__"
-    assert demand("json_object", SCHEMA, "a") == {"response_format": {"type": "json_object"}}
-    assert demand("vllm", SCHEMA, "a") == {"structured_outputs": {"json": SCHEMA.schema}}
-    assert demand("vllm", CHOICE, "a") == {"structured_outputs": {"choice": ["yes", "no"]}}
-    assert demand("vllm", Constraint(pattern="[01]"), "a") == {"structured_outputs": {"regex": "[01]"}}
-    assert demand(None, SCHEMA, "a") == {}
+    assert request_fields("json_schema", SCHEMA, "a judge/é")["response_format"]["json_schema"]["name"] == "a_judge__"
+    assert request_fields("json_object", SCHEMA, "a") == {"response_format": {"type": "json_object"}}
+    assert request_fields("vllm", SCHEMA, "a") == {"structured_outputs": {"json": SCHEMA.schema}}
+    assert request_fields("vllm", CHOICE, "a") == {"structured_outputs": {"choice": ["yes", "no"]}}
+    assert request_fields("vllm", Constraint(pattern="[01]"), "a") == {"structured_outputs": {"regex": "[01]"}}
+    assert request_fields(None, SCHEMA, "a") == {}
     # OpenAI wants the word where it is asked for a JSON object.
-    assert "JSON" in canary("json_object")[0]["content"]
-    assert "JSON" in harmless("json_object")[0]["content"]
-    assert "JSON" not in harmless("off")[0]["content"]
+    assert "JSON" in canary_body("json_object")[0]["content"]
+    assert "JSON" in harmless_body("json_object")[0]["content"]
+    assert "JSON" not in harmless_body("off")[0]["content"]
 
 
 @pytest.mark.parametrize(
@@ -129,12 +129,12 @@ def test_a_pattern_of_scores_lets_through_what_is_read_strictly(
         assert re.fullmatch(pattern, text) is None, text
 
 
-def pair(judge: str, tmp_path: Path, **model: Any) -> Pair:
+def pair(judge: str, tmp_path: Path, **model: Any) -> JudgeModel:
     config = parse_config(
         {"name": "t", "items": {"path": "x"}, "judges": [judge], "models": [{"name": "m", "model": "served", **model}]}
     )
     loaded = load_judge(judge, tmp_path)
-    return pairs(config, [loaded])[loaded.name, "m"]
+    return judge_models(config, [loaded])[loaded.name, "m"]
 
 
 def test_a_mode_decides_what_is_sent_and_no_key(tmp_path: Path) -> None:
@@ -167,16 +167,16 @@ def test_a_batch_is_asked_for_as_many_scores_as_it_holds(tmp_path: Path) -> None
 
 def test_what_was_found_holds_for_later_sessions(tmp_path: Path) -> None:
     known = {("j", "m"): pair("longmemeval-hindsight", tmp_path), ("w", "m"): pair("yes-no", tmp_path)}
-    modes, kept = Modes(known), {}
+    modes, kept = StructuredModes(known), {}
     assert dict(modes) == {("w", "m"): "off"}
-    key, value = modes.found(("j", "m"), "enforced:vllm")
+    key, value = modes.record(("j", "m"), "enforced:vllm")
     kept[key] = value
-    assert dict(Modes(known, kept.get)) == {("j", "m"): "enforced:vllm", ("w", "m"): "off"}
+    assert dict(StructuredModes(known, kept.get)) == {("j", "m"): "enforced:vllm", ("w", "m"): "off"}
     # Another setting is another question.
     other = known | {("j", "m"): pair("longmemeval-hindsight", tmp_path, structured="json_object")}
-    assert ("j", "m") not in Modes(other, kept.get)
+    assert ("j", "m") not in StructuredModes(other, kept.get)
     off = known | {("j", "m"): pair("longmemeval-hindsight", tmp_path, structured="off")}
-    assert Modes(off, kept.get)["j", "m"] == "off"
+    assert StructuredModes(off, kept.get)["j", "m"] == "off"
     json.dumps(modes.document())
 
 

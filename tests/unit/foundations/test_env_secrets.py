@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runner.config import parse_config
-from runner.env_secrets import filled, secret_in, variables_in
+from runner.env_secrets import expand_variables, find_secret, referenced_variables
 from runner.errors import ConfigError
 
 SECRET = "s3cret-value"
@@ -58,21 +58,21 @@ def test_a_secret_that_is_written_out_is_refused_and_not_repeated(extra: dict[st
     ],
 )
 def test_what_is_no_secret_may_be_written(value: dict[str, Any]) -> None:
-    assert secret_in(value) is None
+    assert find_secret(value) is None
 
 
 def test_variables_are_filled_in_wherever_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JURYBOX_TESTS_A", f" {SECRET}\n")
     value = {"a": ["${JURYBOX_TESTS_A}", 1, None], "b": {"c": "Bearer ${JURYBOX_TESTS_A}"}, "d": "$JURYBOX_TESTS_A"}
-    assert filled(value) == {"a": [SECRET, 1, None], "b": {"c": f"Bearer {SECRET}"}, "d": "$JURYBOX_TESTS_A"}
-    assert list(variables_in(value)) == ["JURYBOX_TESTS_A"] * 2
+    assert expand_variables(value) == {"a": [SECRET, 1, None], "b": {"c": f"Bearer {SECRET}"}, "d": "$JURYBOX_TESTS_A"}
+    assert list(referenced_variables(value)) == ["JURYBOX_TESTS_A"] * 2
 
 
 def test_a_variable_that_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JURYBOX_TESTS_A", raising=False)
     with pytest.raises(ConfigError, match="the environment variable JURYBOX_TESTS_A is not set"):
-        filled("${JURYBOX_TESTS_A}")
+        expand_variables("${JURYBOX_TESTS_A}")
     monkeypatch.setenv("JURYBOX_TESTS_A", f"a\nX-Other: {SECRET}")
     with pytest.raises(ConfigError, match="JURYBOX_TESTS_A has odd characters") as caught:
-        filled("${JURYBOX_TESTS_A}")
+        expand_variables("${JURYBOX_TESTS_A}")
     assert SECRET not in str(caught.value)

@@ -33,10 +33,10 @@ def test_a_small_file_system_needs_less_free_space() -> None:
 @needs_mount
 def test_too_little_room_is_told_with_the_directory_and_the_way_on(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "2m") as small:
-        disk.require_space(small.path)
+        disk.check_free_space(small.path)
         small.fill()
         with pytest.raises(DiskFull) as caught:
-            disk.require_space(small.path)
+            disk.check_free_space(small.path)
     error = caught.value
     assert error.exit_status == 4
     assert error.message.startswith(f"{tmp_path / 'small'}: only 0.0 MiB are free on its file system, and a run stops")
@@ -46,14 +46,14 @@ def test_too_little_room_is_told_with_the_directory_and_the_way_on(tmp_path: Pat
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_errors_that_mean_no_room(tmp_path: Path, number: int) -> None:
-    with pytest.raises(DiskFull, match="nothing more can be written"), disk.writing(tmp_path):
+    with pytest.raises(DiskFull, match="nothing more can be written"), disk.translate_full_disk(tmp_path):
         raise OSError(number, "no room")
-    with pytest.raises(DiskFull), disk.writing(tmp_path):
+    with pytest.raises(DiskFull), disk.translate_full_disk(tmp_path):
         try:
             raise OSError(number, "no room")
         finally:
             raise ValueError("a file that was closed already")
-    with pytest.raises(PermissionError), disk.writing(tmp_path):
+    with pytest.raises(PermissionError), disk.translate_full_disk(tmp_path):
         raise PermissionError(errno.EACCES, "not yours")
 
 
@@ -71,11 +71,11 @@ def test_errors_that_mean_no_room(tmp_path: Path, number: int) -> None:
     ],
 )
 def test_network_file_systems_are_known_by_the_mount_that_holds_the_path(path: str, kind: str | None) -> None:
-    assert disk.network_of(Path(path), MOUNTS) == kind
+    assert disk.network_file_system(Path(path), MOUNTS) == kind
 
 
 def test_where_mounts_are_not_told_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk, "_MOUNTS", tmp_path / "mountinfo")
-    assert disk.network_of(tmp_path) is None
+    assert disk.network_file_system(tmp_path) is None
     (tmp_path / "mountinfo").write_text(f"21 1 0:5 / {tmp_path} rw - nfs server:/ rw\n")
-    assert disk.network_of(tmp_path) == "nfs"
+    assert disk.network_file_system(tmp_path) == "nfs"

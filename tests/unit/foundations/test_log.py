@@ -8,7 +8,7 @@ import pytest
 import structlog
 
 from runner.errors import ConfigError
-from runner.log import configure, hide, redact
+from runner.log import configure, redact, register_secret
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_other_text_stays(text: str) -> None:
 
 def test_a_known_secret_is_hidden_whatever_it_looks_like(capsys: pytest.CaptureFixture[str]) -> None:
     configure("info")
-    hide("correct horse battery")
+    register_secret("correct horse battery")
     structlog.get_logger().info("sent", body={"x": ["correct horse battery"]}, raw=b"correct horse battery")
     assert "horse" not in capsys.readouterr().err
 

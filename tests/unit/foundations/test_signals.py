@@ -12,13 +12,13 @@ ROOT = Path(__file__).parents[3]
 
 IN_A_FINALIZER = """
 import signal
-from runner.signals import take_signals
+from runner.signals import install_handlers
 
 class Collected:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
 
-take_signals()
+install_handlers()
 try:
     Collected()
     while True:
@@ -29,9 +29,9 @@ except KeyboardInterrupt:
 
 TWICE = """
 import signal
-from runner.signals import take_signals
+from runner.signals import install_handlers
 
-take_signals()
+install_handlers()
 try:
     signal.raise_signal(signal.SIGTERM)
 except KeyboardInterrupt:
@@ -44,10 +44,10 @@ LEFT = "\njurybox: left at once; what was recorded is kept, and the same command
 
 AT_THE_END = """
 import signal
-from runner.signals import leave_alone, take_signals
+from runner.signals import ignore_signals, install_handlers
 
-take_signals()
-leave_alone()
+install_handlers()
+ignore_signals()
 signal.raise_signal(signal.SIGINT)
 print("went on")
 """

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges import Item, Judge, library_names, load_judge, parse_judge
-from judges.injection import SIGNS, Injections
+from judges.injection import SIGNS, InjectionDetector
 
 DATA = Path(__file__).parents[4] / "shared/data"
 
@@ -33,9 +33,9 @@ templates:
 
 
 @cache
-def scanner(name: str) -> tuple[Judge, Injections]:
+def scanner(name: str) -> tuple[Judge, InjectionDetector]:
     judge = parse_judge(HEADED, "test") if name == "headed" else load_judge(name, Path())
-    return judge, Injections(judge)
+    return judge, InjectionDetector(judge)
 
 
 def signs(name: str, text: Any, field: str = "response") -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def signs(name: str, text: Any, field: str = "response") -> tuple[str, ...]:
     item = Item("i", "i", "s", "multi-session", {**fields, "documents": documents, field: text})
     template = judge.route(item)
     assert template is not None
-    return injections.found(item, template)
+    return injections.detect(item, template)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_real_answers_are_not_suspect(judge: str) -> None:
         looked += 1
         template = scanner(judge)[0].route(item)
         assert template is not None
-        assert scanner(judge)[1].found(item, template) == (), (name, item)
+        assert scanner(judge)[1].detect(item, template) == (), (name, item)
     assert looked == (20 if judge == "ragbench" else 18_089)
 
 

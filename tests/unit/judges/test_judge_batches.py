@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from judges import Item, Judge, JudgeError, Malformed, Provenance, Reason, Reply, Scored, load_judge, parse_judge
 from runner.config import JudgeUse, Model, RunConfig, parse_config
-from runner.endpoint.judge_model import Pair, pairs
+from runner.endpoint.judge_model import JudgeModel, judge_models
 from runner.errors import ConfigError
 
 PROMPT = Path(__file__).parents[4] / "shared" / "prompts" / "answer-correctness.txt"
@@ -60,8 +60,8 @@ def config(judge: str, batch: int | None = None) -> RunConfig:
     return parse_config({"name": "n", "items": {"path": "x.jsonl"}, "judges": [use], "models": [model]})
 
 
-def pair(judge: Judge, batch: int | None = None) -> Pair:
-    return pairs(config(judge.name, batch), [judge])[judge.name, "m"]
+def pair(judge: Judge, batch: int | None = None) -> JudgeModel:
+    return judge_models(config(judge.name, batch), [judge])[judge.name, "m"]
 
 
 def test_the_instruction_is_the_published_one_byte_for_byte(judge: Judge) -> None:
@@ -91,8 +91,12 @@ def test_blocks_are_numbered_in_each_request(judge: Judge) -> None:
     ],
 )
 def test_an_item_with_a_block_marker_is_told(judge: Judge, text: str) -> None:
-    assert judge.marked(Item("1", "1", "s", None, {"question": "q", "reference": "r", "response": text}), "base")
-    assert judge.marked(Item("1", "1", "s", None, {"question": "q", "reference": text, "response": "r"}), "base")
+    assert judge.has_block_marker(
+        Item("1", "1", "s", None, {"question": "q", "reference": "r", "response": text}), "base"
+    )
+    assert judge.has_block_marker(
+        Item("1", "1", "s", None, {"question": "q", "reference": text, "response": "r"}), "base"
+    )
 
 
 @pytest.mark.parametrize(
@@ -108,7 +112,9 @@ def test_an_item_with_a_block_marker_is_told(judge: Judge, text: str) -> None:
     ],
 )
 def test_ordinary_text_shares_a_request(judge: Judge, text: str) -> None:
-    assert not judge.marked(Item("1", "1", "s", None, {"question": "q", "reference": "r", "response": text}), "base")
+    assert not judge.has_block_marker(
+        Item("1", "1", "s", None, {"question": "q", "reference": "r", "response": text}), "base"
+    )
 
 
 def test_a_list_is_shared_out_in_the_order_of_the_request(judge: Judge) -> None:

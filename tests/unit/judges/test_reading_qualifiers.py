@@ -12,7 +12,7 @@ import pytest
 from judges import Malformed, Reply, Scored
 from judges.reading import read
 from judges.reading.choice import ChoiceReads
-from judges.reading.qualifiers import leads, leaves
+from judges.reading.qualifiers import keeps_verdict_after, keeps_verdict_before
 from judges.reading.scores import ScoresReads
 
 SCORE = ScoresReads(kind="scores", low=0, high=5)
@@ -435,7 +435,7 @@ def test_hostile_remarks_take_no_time() -> None:
         "own ",
     ):
         text = (piece * 50_000)[:50_000]
-        for call in (leaves, leads):
+        for call in (keeps_verdict_after, keeps_verdict_before):
             start = time.process_time()
             call(f"The response {text}", (5,), 5.0)
             assert time.process_time() - start < 1, (piece, call)

@@ -12,7 +12,7 @@ from runner.errors import JuryboxError
 from runner.ledger import schema
 from runner.ledger.aggregator import Aggregator
 from runner.ledger.ledger import Ledger, Spend
-from runner.messages import Ack, Batch, History, Snapshot, Tally, Usage
+from runner.messages import Ack, Batch, Snapshot, Tally, TrialProgress, Usage
 from runner.stats.parse_stats import Call
 
 
@@ -104,7 +104,7 @@ def test_a_judgment_finds_the_attempt_that_decided_it(tmp_path: Path) -> None:
 
 
 def test_what_waits_goes_out_by_model_and_reason_and_ends_with_its_judgment(tmp_path: Path) -> None:
-    history = History(malformed=2, refused=1, parked=1, attempts=3, usage=Usage(1, 2, 3, 4, 0.5), official=True)
+    history = TrialProgress(malformed=2, refused=1, parked=1, attempts=3, usage=Usage(1, 2, 3, 4, 0.5), official=True)
     with new_ledger(tmp_path) as ledger:
         ledger.record(
             Batch(
@@ -118,12 +118,15 @@ def test_what_waits_goes_out_by_model_and_reason_and_ends_with_its_judgment(tmp_
         recorded = ledger.record(Batch("w", 2, (), (), (waiting(0, 2, "malformed", history), waiting(1, 3, "parked"))))
         assert recorded.changes[("j1", "m0")] == Tally(waiting=-1, parked=1)
         assert recorded.changes[("j0", "m0")] == Tally()
-        assert ledger.waiting("m0", ("malformed", "refused"), 9) == [(0, 2, history), (0, 4, History(1, attempts=1))]
-        assert [at[:2] for at in ledger.waiting("m0", ("parked",), 9)] == [(1, 0), (1, 3)]
+        assert ledger.pending_trials("m0", ("malformed", "refused"), 9) == [
+            (0, 2, history),
+            (0, 4, TrialProgress(1, attempts=1)),
+        ]
+        assert [at[:2] for at in ledger.pending_trials("m0", ("parked",), 9)] == [(1, 0), (1, 3)]
         # A shard's waiting trials may share a request: a limit does not part them.
-        assert [at[:2] for at in ledger.waiting("m0", ("parked",), 1)] == [(1, 0), (1, 3)]
-        assert [at[:2] for at in ledger.waiting("m0", ("malformed", "parked"), 1)] == [(0, 2)]
-        assert [at[:2] for at in ledger.waiting("m0", ("parked",), 1, {(1, 0)})] == [(1, 3)]
+        assert [at[:2] for at in ledger.pending_trials("m0", ("parked",), 1)] == [(1, 0), (1, 3)]
+        assert [at[:2] for at in ledger.pending_trials("m0", ("malformed", "parked"), 1)] == [(0, 2)]
+        assert [at[:2] for at in ledger.pending_trials("m0", ("parked",), 1, {(1, 0)})] == [(1, 3)]
         assert ledger.pending_positions(1) == {0, 3}
 
         ledger.record(judged("w", 3, 1, 3))
@@ -207,7 +210,7 @@ def test_the_aggregator_keeps_its_counts_without_reading_them_again(tmp_path: Pa
     assert tally == Tally(5, scored=3, requests=5, usage=Usage(500.0, 100.0, 25.0, 0.0, 1.25))
     assert aggregator.done_positions(0) == {0, 1, 2}
     assert aggregator.pending_positions(0) == set()
-    assert aggregator.waiting("m0", ("malformed",), 5) == []
+    assert aggregator.pending_trials("m0", ("malformed",), 5) == []
     assert aggregator.spend()["m0"].requests == 5
     aggregator.close()
     reopened = Aggregator(str(tmp_path / "run.db"))

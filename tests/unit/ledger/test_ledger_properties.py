@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ledger_batches import attempt, attempts, judgment, judgments, new_ledger, waiting
 
 from runner.ledger.ledger import Ledger
-from runner.messages import Batch, History, Shard, Tally, Waiting
+from runner.messages import Batch, PendingTrial, Shard, Tally, TrialProgress
 
 STATES = ("scored", "malformed", "refused", "failed", "poisoned")
 
@@ -65,7 +65,7 @@ def test_random_batches(steps: list[Step]) -> None:
             requests += len(made)
             batch = Batch(
                 sender, seqs[sender], tuple(made), tuple(found),
-                tuple(waiting(*at, why, History(malformed=times)) for at, why, times in later),
+                tuple(waiting(*at, why, TrialProgress(malformed=times)) for at, why, times in later),
             )  # fmt: skip
             recorded = ledger.record(batch)
             assert recorded.ack.duplicates == duplicates
@@ -87,7 +87,7 @@ def test_random_batches(steps: list[Step]) -> None:
             (shard, position): (why, history.malformed)
             for model in ("m0", "m1")
             for why in ("malformed", "refused", "parked")
-            for shard, position, history in ledger.waiting(model, (why,), 99)
+            for shard, position, history in ledger.pending_trials(model, (why,), 99)
         }
         assert out == pending
         rows = judgments(ledger)
@@ -128,7 +128,9 @@ def test_changed_plans_keep_what_was_judged(
                 fresh = [name for name in places if name in to_judge - ever]
                 waits |= {name for name in places if name in to_wait - ever}
                 found = tuple(judgment(*places[name], key=key(name), template=str(name)) for name in fresh)
-                later = tuple(Waiting(*places[name], key(name), "malformed", History(name)) for name in sorted(waits))
+                later = tuple(
+                    PendingTrial(*places[name], key(name), "malformed", TrialProgress(name)) for name in sorted(waits)
+                )
                 ledger.record(Batch("w", seq, (), found, later))
                 ever |= set(fresh)
                 waits -= ever
@@ -143,7 +145,7 @@ def test_changed_plans_keep_what_was_judged(
                 assert {row.shard.id: row.done for row in ledger.shards()} == {
                     shard.id: sum(1 for at in moved if at[0] == shard.id) for shard in shards
                 }
-                assert {(at[0], at[1]): at[2].malformed for at in ledger.waiting("m", ("malformed",), 99)} == {
+                assert {(at[0], at[1]): at[2].malformed for at in ledger.pending_trials("m", ("malformed",), 99)} == {
                     places[name]: name for name in waits
                 }
                 assert sum(tally.done for tally in ledger.tallies().values()) == carried

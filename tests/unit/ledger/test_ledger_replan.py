@@ -31,7 +31,7 @@ def test_judgments_move_with_their_attempts_and_others_are_set_aside(tmp_path: P
         places = ("shard", "position")
         assert all({**row, **dict.fromkeys(places)} == {**before[row["key"]], **dict.fromkeys(places)} for row in rows)
         assert [row.done for row in ledger.shards()] == [2]
-        assert [at[:2] for at in ledger.waiting("m9", ("malformed",), 9)] == [(0, 2)]
+        assert [at[:2] for at in ledger.pending_trials("m9", ("malformed",), 9)] == [(0, 2)]
         assert attempts(ledger) == bought
         assert ledger.spend()["m0"].requests == 3, "what was spent stays spent"
 

@@ -10,14 +10,14 @@ from ledger_batches import attempt, judged, new_ledger, plan
 
 from runner.ledger import schema
 from runner.ledger.ledger import Ledger
-from runner.messages import NOTHING, Attempt, Batch, Bound, Usage
-from runner.report.notices import words
+from runner.messages import NOTHING, Attempt, Batch, CostBound, Usage
+from runner.report.notices import describe_unsettled
 
-PORTION = Bound(4, 4000, 4_000_000)
-ONE = Bound(1, 1000, 1_000_000)
+PORTION = CostBound(4, 4000, 4_000_000)
+ONE = CostBound(1, 1000, 1_000_000)
 
 
-def took(name: str, freed: Bound = ONE, model: str = "m0", usd: float = 0.0004) -> Attempt:
+def took(name: str, freed: CostBound = ONE, model: str = "m0", usd: float = 0.0004) -> Attempt:
     return attempt(name, model=model, usage=Usage(300.0, 0.0, 100.0, 0.0, usd), freed=freed)
 
 
@@ -32,7 +32,9 @@ def test_what_a_request_took_replaces_what_was_reserved_for_it(tmp_path: Path) -
         # Without a known end: it took nothing that is known, and its reservation stands.
         ledger.record(Batch("w", 3, (took("c", freed=NOTHING, usd=0.0),), reserved=(("m0", NOTHING - ONE),)))
         assert ledger.reserved() == ONE
-        assert words(ledger.reserved()).startswith("Up to $0.00100 (1 request, 1,000 tokens) more may have been billed")
+        assert describe_unsettled(ledger.reserved()).startswith(
+            "Up to $0.00100 (1 request, 1,000 tokens) more may have been billed"
+        )
 
 
 def test_the_same_batch_again_reserves_and_frees_nothing(tmp_path: Path) -> None:

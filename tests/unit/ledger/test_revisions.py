@@ -12,7 +12,7 @@ from ledger_batches import USAGE, attempt, judged, judgment, judgments, new_ledg
 from runner.ledger import schema
 from runner.ledger.ledger import Ledger
 from runner.ledger.revisions import Revision
-from runner.messages import Batch, History
+from runner.messages import Batch, TrialProgress
 from runner.worker.request import stage_of
 
 STATES = ("scored", "malformed", "refused", "failed", "poisoned")
@@ -81,9 +81,9 @@ def test_a_trial_goes_out_with_new_budgets_and_all_that_it_has_cost(tmp_path: Pa
     with new_ledger(tmp_path, plan(1)) as ledger:
         ended(ledger)
         ledger.revisions.begin_retry(["malformed"])
-        ((shard, position, history),) = ledger.waiting("m0", ("retry",), 10)
+        ((shard, position, history),) = ledger.pending_trials("m0", ("retry",), 10)
         assert (shard, position) == (0, 1)
-        assert history == History(attempts=1, usage=USAGE, official=True, retry=2)
+        assert history == TrialProgress(attempts=1, usage=USAGE, official=True, retry=2)
 
 
 def test_the_ladder_of_a_retried_trial_is_kept(tmp_path: Path) -> None:
@@ -91,7 +91,9 @@ def test_the_ladder_of_a_retried_trial_is_kept(tmp_path: Path) -> None:
         ended(ledger)
         ledger.revisions.begin_retry(["malformed"])
         ledger.record(Batch("again", 1, (attempt("r"),), (), (waiting(0, 1), waiting(0, 0))))
-        assert [place for *place, _ in ledger.waiting("m0", ("malformed",), 10)] == [[0, 1]], "0 is judged, and is left"
+        assert [place for *place, _ in ledger.pending_trials("m0", ("malformed",), 10)] == [[0, 1]], (
+            "0 is judged, and is left"
+        )
         assert outcome(ledger, 2, 0, 1) == 0
         assert settle(ledger) is not None
         assert ledger.pending_positions(0) == set()
@@ -202,6 +204,6 @@ def test_new_outcomes_have_the_columns_of_judgments(tmp_path: Path) -> None:
 
 
 def test_what_is_judged_again_keeps_its_stage_when_it_is_put_off() -> None:
-    assert stage_of(History(retry=2)) == stage_of(History(retry=2, parked=1)) == "retry:2"
-    assert stage_of(History(retry=2, parked=1, malformed=1)) == "rejudge:1"
-    assert (stage_of(History()), stage_of(History(parked=1))) == ("first", "last")
+    assert stage_of(TrialProgress(retry=2)) == stage_of(TrialProgress(retry=2, parked=1)) == "retry:2"
+    assert stage_of(TrialProgress(retry=2, parked=1, malformed=1)) == "rejudge:1"
+    assert (stage_of(TrialProgress()), stage_of(TrialProgress(parked=1))) == ("first", "last")

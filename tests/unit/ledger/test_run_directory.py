@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import MeaningChanged, RunLocked
-from runner.ledger.run_directory import RunDirectory, around, differences, refuse_other_meaning
+from runner.ledger.run_directory import RunDirectory, check_same_meaning, describe_differences, excerpt
 
 
 def mode(path: Path) -> int:
@@ -115,7 +115,7 @@ LONG = "Somebody asked a question. Judge the answer with a number from 1 to 5, w
 def test_a_changed_word_of_a_long_template_is_shown(tmp_path: Path) -> None:
     key = "judges.helpful.templates.base"
     with pytest.raises(MeaningChanged) as caught:
-        refuse_other_meaning(tmp_path, {key: {"user": LONG}}, {key: {"user": LONG.replace("to 5,", "to 7,")}})
+        check_same_meaning(tmp_path, {key: {"user": LONG}}, {key: {"user": LONG.replace("to 5,", "to 7,")}})
     line = caught.value.message.splitlines()[1]
     told = (
         f"  {key}.user: …Judge the answer with a number from 1 to [5,] → [7,] where 5 is best. More. More. More. More…"
@@ -126,7 +126,7 @@ def test_a_changed_word_of_a_long_template_is_shown(tmp_path: Path) -> None:
 def test_short_values_are_shown_whole_and_mappings_by_what_differs() -> None:
     before = {"a": {"same": 1, "x": None}, "gone": "g"}
     now = {"a": {"same": 1, "x": 2}, "new": [1]}
-    assert list(differences("p", before, now)) == [
+    assert list(describe_differences("p", before, now)) == [
         "p.a.x: was null, is 2",
         "p.gone: was g, is not set",
         "p.new: was not set, is [1]",
@@ -136,7 +136,7 @@ def test_short_values_are_shown_whole_and_mappings_by_what_differs() -> None:
 @given(st.text(max_size=300), st.text(max_size=300), st.text(max_size=300), st.text(max_size=300))
 def test_the_first_difference_is_within_what_is_shown(head: str, one: str, other: str, tail: str) -> None:
     before, now = head + one + tail, head + other + tail
-    told = around(before, now)
+    told = excerpt(before, now)
     assert len(told.splitlines()) <= 1
     assert len(told) < 4000
     if before != now and not set("[]→") & {*before, *now}:
@@ -146,7 +146,7 @@ def test_the_first_difference_is_within_what_is_shown(head: str, one: str, other
 
 def test_a_text_without_blanks_is_told_by_its_difference() -> None:
     before, now = "請判斷" * 100 + "好" + "答案" * 100, "請判斷" * 100 + "壞" + "答案" * 100
-    assert "[好] → [壞]" in around(before, now)
+    assert "[好] → [壞]" in excerpt(before, now)
 
 
 @pytest.mark.parametrize("name", ["lock", "run.db", "manifest.json", "items", "results", "items.new", "anything"])
@@ -168,7 +168,7 @@ def test_the_directory_itself_may_be_reached_by_a_link(tmp_path: Path) -> None:
     (tmp_path / "runs").symlink_to(tmp_path / "large-disk")
     run = RunDirectory(tmp_path / "runs")
     run.create()
-    with run.locked():
+    with run.lock():
         assert (tmp_path / "large-disk" / "lock").read_text() == str(os.getpid())
 
 
@@ -178,17 +178,17 @@ def test_an_end_in_good_order_is_told_from_an_abrupt_one(tmp_path: Path) -> None
     log = tmp_path / "run" / "run.db-wal"
     log.touch()
     for _ in range(2):
-        with run.locked():
+        with run.lock():
             assert not run.left_abruptly
-            with pytest.raises(RunLocked, match=f"process {os.getpid()}"), RunDirectory(run.path).locked():
+            with pytest.raises(RunLocked, match=f"process {os.getpid()}"), RunDirectory(run.path).lock():
                 pass
             assert (run.path / "lock").read_text() == str(os.getpid()), "who is refused leaves it alone"
     (run.path / "lock").write_text("4711")
-    with run.locked():
+    with run.lock():
         assert run.left_abruptly
     (run.path / "lock").write_text("4711")
     log.unlink()
-    with run.locked():
+    with run.lock():
         assert not run.left_abruptly
 
 
@@ -196,6 +196,6 @@ def test_a_lock_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     run.create()
     (tmp_path / "run" / "lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(RunLocked, match="run/lock: cannot be opened: "), run.locked():
+    with pytest.raises(RunLocked, match="run/lock: cannot be opened: "), run.lock():
         pass
     assert not (tmp_path / "elsewhere").exists()

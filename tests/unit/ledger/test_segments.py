@@ -17,9 +17,9 @@ from runner.messages import Batch
 def published(ledger: Ledger, *, rows: int = 1_000) -> list[tuple[Segment, set[tuple[int, int]]]]:
     """Publish all there is: each segment with the places of its judgments."""
     found = []
-    while (segment := ledger.segments.mark(rows)) is not None:
+    while (segment := ledger.segments.begin_segment(rows)) is not None:
         found.append((segment, places(ledger)))
-        ledger.segments.done(segment.number)
+        ledger.segments.finish_segment(segment.number)
     return found
 
 
@@ -31,7 +31,7 @@ def places(ledger: Ledger, *, renewed: bool = False) -> set[tuple[int, int]]:
 
 
 def turned_on(ledger: Ledger) -> Ledger:
-    ledger.segments.turn_on("there", segment=0, edition=0, attempts=0)
+    ledger.segments.enable("there", segment=0, edition=0, attempts=0)
     ledger.segments.begin_edition(ledger.revisions.present())
     return ledger
 
@@ -39,14 +39,14 @@ def turned_on(ledger: Ledger) -> Ledger:
 def test_nothing_is_kept_for_a_run_that_is_not_published(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
         ledger.record(judged("a", 1, 0, 0, 1))
-        assert ledger.segments.mark(10) is None
+        assert ledger.segments.begin_segment(10) is None
         assert ledger.segments.behind() == 0
         turned_on(ledger)
         ledger.record(judged("a", 2, 1, 0))
         assert [found for _, found in published(ledger)] == [{(0, 0), (0, 1), (1, 0)}]
-        ledger.segments.turn_off()
+        ledger.segments.disable()
         ledger.record(judged("a", 3, 1, 1))
-        assert ledger.segments.mark(10) is None
+        assert ledger.segments.begin_segment(10) is None
         ledger.segments.begin_edition(1)
         ((segment, found),) = published(ledger)
         assert found == {(0, 0), (0, 1), (1, 0), (1, 1)}
@@ -56,19 +56,19 @@ def test_nothing_is_kept_for_a_run_that_is_not_published(tmp_path: Path) -> None
 def test_a_segment_stays_as_it_was_marked_until_it_is_done(tmp_path: Path) -> None:
     with turned_on(new_ledger(tmp_path)) as ledger:
         ledger.record(judged("a", 1, 0, 0, 1))
-        segment = ledger.segments.mark(10)
+        segment = ledger.segments.begin_segment(10)
         assert segment is not None
         held = places(ledger)
         ledger.record(judged("a", 2, 1, 0))
     with Ledger(tmp_path / "run.db") as ledger:
-        assert ledger.segments.mark(10) == segment
+        assert ledger.segments.begin_segment(10) == segment
         assert places(ledger) == held == {(0, 0), (0, 1)}
         assert ledger.segments.behind() == 2 + 1 + 3
-        ledger.segments.done(segment.number)
-        ledger.segments.done(segment.number)
+        ledger.segments.finish_segment(segment.number)
+        ledger.segments.finish_segment(segment.number)
         assert [found for _, found in published(ledger)] == [{(1, 0)}]
         assert ledger.segments.behind() == 0
-        assert ledger.segments.mark(10) is None
+        assert ledger.segments.begin_segment(10) is None
 
 
 def test_what_is_new_goes_before_what_is_published_anew(tmp_path: Path) -> None:
@@ -76,7 +76,9 @@ def test_what_is_new_goes_before_what_is_published_anew(tmp_path: Path) -> None:
         for shard in range(3):
             ledger.record(judged("a", shard + 1, shard, *range(50)))
         turned_on(ledger)
-        assert ledger.segments.mark(40) is not None  # attempts first: their judgments come with the last of them
+        assert (
+            ledger.segments.begin_segment(40) is not None
+        )  # attempts first: their judgments come with the last of them
         assert places(ledger) == set()
         ledger.record(judged("a", 4, 3, 0, 1))
         segments = published(ledger, rows=40)
@@ -104,15 +106,15 @@ def test_a_changed_plan_begins_another_edition(tmp_path: Path) -> None:
         ledger.record(judged("a", 1, 0, 0, 1))
         published(ledger)
         ledger.record(judged("a", 2, 1, 0))
-        segment = ledger.segments.mark(10)
+        segment = ledger.segments.begin_segment(10)
         assert segment is not None
         moved = [(shard.id, at) for shard in plan(2, 2) for at in range(2)]
         ledger.replan(plan(2, 2), [(key(1 - shard, at), shard, at) for shard, at in moved])
         ledger.segments.begin_edition(1)
         # Its name may be taken; its judgments are elsewhere now, and come with the edition.
-        assert ledger.segments.mark(10) == segment
+        assert ledger.segments.begin_segment(10) == segment
         assert places(ledger) == set()
-        ledger.segments.done(segment.number)
+        ledger.segments.finish_segment(segment.number)
         ((last, found),) = published(ledger)
         assert (last.edition, last.catches_up, found) == (2, True, {(1, 0), (1, 1), (0, 0)})
 
@@ -124,14 +126,14 @@ def test_a_retry_is_published_apart_until_it_stands(tmp_path: Path) -> None:
         published(ledger)
         ledger.revisions.begin_retry(["malformed"])
         ledger.record(judged("a", 2, 0, 1))
-        segment = ledger.segments.mark(10)
+        segment = ledger.segments.begin_segment(10)
         assert segment is not None
         assert (segment.judgments, segment.renewed) == (0, 1)
         assert (places(ledger), places(ledger, renewed=True)) == (set(), {(0, 1)})
         names, ((*row,),) = ledger.segments.rows(renewed=True)
         told = dict(zip(names, row, strict=True))
         assert (told["state"], told["revision"], told["answer_text"]) == ("scored", 2, "yes")
-        ledger.segments.done(segment.number)
+        ledger.segments.finish_segment(segment.number)
         ledger.revisions.settle(lambda place: None, "1")
         ledger.segments.begin_edition(ledger.revisions.present())
         ((last, found),) = published(ledger)
@@ -155,25 +157,25 @@ def test_whatever_happens_each_edition_holds_each_judgment_once(
     def finish(segment: Segment) -> None:
         editions.setdefault(segment.edition, []).extend(places(ledger))
         attempts.extend(range(segment.after + 1, segment.until + 1))
-        ledger.segments.done(segment.number)
+        ledger.segments.finish_segment(segment.number)
 
     for step in steps:
         if step == "judge" and judged_so_far < 20:
             ledger.record(judged("a", judged_so_far + 1, *divmod(judged_so_far, 5)))
             judged_so_far += 1
         elif step == "mark":
-            ledger.segments.mark(rows)
-        elif step == "done" and (segment := ledger.segments.mark(rows)) is not None:
+            ledger.segments.begin_segment(rows)
+        elif step == "done" and (segment := ledger.segments.begin_segment(rows)) is not None:
             finish(segment)
         elif step == "reopen":
             ledger.close()
             ledger = Ledger(folder / "run.db")
         elif step == "off":
-            ledger.segments.turn_off()
+            ledger.segments.disable()
             ledger.segments.begin_edition(1)
         elif step == "edition":
             ledger.segments.begin_edition(1)
-    while (segment := ledger.segments.mark(rows)) is not None:
+    while (segment := ledger.segments.begin_segment(rows)) is not None:
         finish(segment)
     state = ledger.segments.state()
     assert state is not None

@@ -16,9 +16,9 @@ from runner.errors import ConfigError, MeaningChanged
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.ledger.schema import USAGE_COLUMNS
-from runner.publishing.mirror import Entry, Mirror, TakenOver, parquet
-from runner.publishing.object_store import destination
-from runner.publishing.restore import Rebuilt, rebuild
+from runner.publishing.mirror import Entry, LostOwnership, Mirror, parquet
+from runner.publishing.object_store import open_store
+from runner.publishing.restore import RestoredLedger, restore_ledger
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS
 
 ATTEMPTS = "attempts/00000001.parquet"
@@ -27,7 +27,7 @@ RESULTS = "results/00001-r1/00000001.parquet"
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:
-    mirror = Mirror(destination("mirror", tmp_path, "run"))
+    mirror = Mirror(open_store("mirror", tmp_path, "run"))
     mirror.claim("this run", "run")
     return mirror
 
@@ -37,9 +37,9 @@ def entry(segment: int, writer: str = "old", **changes: Any) -> Entry:
     return Entry(segment, writer, **(usual | changes))
 
 
-def rebuilt(mirror: Mirror, folder: Path) -> Rebuilt:
+def rebuilt(mirror: Mirror, folder: Path) -> RestoredLedger:
     folder.mkdir()
-    found = rebuild(mirror, RunDirectory(folder), {})
+    found = restore_ledger(mirror, RunDirectory(folder), {})
     assert found is not None
     return found
 
@@ -47,9 +47,9 @@ def rebuilt(mirror: Mirror, folder: Path) -> Rebuilt:
 def test_whoever_is_not_in_the_log_first_ends(mirror: Mirror) -> None:
     mirror.begin(entry(1))
     mirror.begin(entry(1, kept={"another": "time"}))
-    with pytest.raises(TakenOver, match="host:old"):
+    with pytest.raises(LostOwnership, match="host:old"):
         mirror.begin(entry(1, "new"))
-    with pytest.raises(TakenOver):
+    with pytest.raises(LostOwnership):
         mirror.begin(entry(1, until=3))
     assert mirror.last_entry() == entry(1)
 
@@ -60,7 +60,7 @@ def test_what_a_lost_writer_did_not_put_before_the_run_went_on_is_never_put(mirr
     assert rebuilt(mirror, tmp_path / "new").attempts == 0
     mirror.put(ATTEMPTS, b"what it would have put")
     mirror.put(RESULTS, b"what it would have put")
-    with pytest.raises(TakenOver, match="new"):
+    with pytest.raises(LostOwnership, match="new"):
         mirror.begin(entry(2))
     assert rebuilt(mirror, tmp_path / "newer").attempts == 0
     with Ledger(tmp_path / "newer" / "run.db") as ledger:
@@ -112,7 +112,7 @@ def test_what_is_left_of_a_lost_ledger_is_not_read(mirror: Mirror, tmp_path: Pat
     folder.mkdir()
     for name in ("run.db-wal", "run.db-shm", "run.db.rebuilt", "run.db.rebuilt-wal"):
         (folder / name).write_bytes(b"of another ledger")
-    assert rebuild(mirror, RunDirectory(folder), {}) is not None
+    assert restore_ledger(mirror, RunDirectory(folder), {}) is not None
     assert [path.name for path in folder.iterdir()] == ["run.db"]
     with Ledger(folder / "run.db") as ledger:
         assert ledger.shards() == []
@@ -122,9 +122,9 @@ def test_a_mirror_of_another_run_or_meaning_is_refused(mirror: Mirror, tmp_path:
     with pytest.raises(ConfigError, match="holds another run"):
         mirror.claim("another run", "run")
     mirror.claim("this run", "run")
-    mirror.tell({"meaning": {"models.m.model": "a"}})
+    mirror.write_entry({"meaning": {"models.m.model": "a"}})
     with pytest.raises(MeaningChanged, match=r"(?s)a run that means something else.*publish to another place"):
-        rebuild(mirror, RunDirectory(tmp_path), {"models.m.model": "b"})
+        restore_ledger(mirror, RunDirectory(tmp_path), {"models.m.model": "b"})
     assert mirror.last_entry() is None
     assert not (tmp_path / "run.db").exists()
 
@@ -133,7 +133,7 @@ def test_files_that_are_not_of_a_mirror_are_told_by_name(tmp_path: Path) -> None
     (tmp_path / "mirror" / "run").mkdir(parents=True)
     (tmp_path / "mirror" / "run" / "run.json").write_text("no JSON")
     with pytest.raises(ConfigError, match=r"mirror/run/run.json: is not valid JSON"):
-        Mirror(destination("mirror", tmp_path, "run")).claim("x", "run")
+        Mirror(open_store("mirror", tmp_path, "run")).claim("x", "run")
 
 
 def test_an_empty_file_has_the_columns_of_its_kind() -> None:

@@ -17,7 +17,7 @@ from judged_run import Run, jsonl, judged_run, scored, unscored
 from runner.errors import InputError
 from runner.publishing.export import Selection, export
 from runner.publishing.parquet_writer import publish, write_parts
-from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, frames
+from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, judgment_frames
 from runner.report import notices
 
 HUGE = 123456789012345678901234567890
@@ -93,7 +93,7 @@ def test_every_planned_trial_stands_once_in_the_frames(tmp_path: Path) -> None:
 def test_frames_are_the_same_however_they_are_cut(tmp_path: Path) -> None:
     run = made(tmp_path)
     whole = run.rows()
-    cut = list(frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame=25))
+    cut = list(judgment_frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame=25))
     assert len(cut) > 3
     assert all(len(frame) <= 25 for frame in cut)
     assert [row for frame in cut for row in frame.iter_rows(named=True)] == whole
@@ -152,7 +152,7 @@ def test_published_files_have_the_columns_and_replace_each_other(tmp_path: Path)
 
 def test_parts_are_bounded_and_an_empty_run_has_one(tmp_path: Path) -> None:
     run = made(tmp_path)
-    small = frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame=20)
+    small = judgment_frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame=20)
     write_parts(tmp_path / "parts", small, COLUMNS, rows_per_part=30)
     names = sorted(path.name for path in (tmp_path / "parts").iterdir())
     assert names == [f"part-{n:05d}.parquet" for n in range(len(names))]
@@ -169,7 +169,7 @@ def test_a_failed_publication_leaves_the_old_revision(tmp_path: Path) -> None:
     before = (run.path / "results/part-00000.parquet").read_bytes()
 
     def breaking() -> Any:
-        yield from frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame=20)
+        yield from judgment_frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame=20)
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):

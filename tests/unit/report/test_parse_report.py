@@ -18,12 +18,12 @@ from rich.console import Console
 from scipy import stats
 
 from runner.messages import Attempt, Batch, Usage
-from runner.publishing.result_frames import frames
+from runner.publishing.result_frames import judgment_frames
 from runner.report import Report, notices, to_json, to_markdown, to_terminal
 from runner.stats.counting import add, count
 from runner.stats.estimators import LARGEST_EXACT, chi_square, chi_square_tail, fisher, rate
-from runner.stats.malformed_examples import BEGINNING, END, SHOWN, commonest, shown
-from runner.stats.parse_stats import Bias, FirstReplies, StepCalls, Ways
+from runner.stats.malformed_examples import BEGINNING, END, SHOWN, abridge, top_examples
+from runner.stats.parse_stats import Bias, FirstReplies, ParsePaths, StepCalls
 
 CELL = st.one_of(st.integers(0, 5), st.integers(0, 60), st.integers(0, 900))
 
@@ -70,7 +70,7 @@ def replies(*texts: str | None, reason: str = "no_verdict") -> Iterable[Any]:
 
 
 def test_replies_that_are_alike_count_together() -> None:
-    found = commonest(replies("Score: 4", "score:  7 ", "SCORE: 10.5\n", "other", None, "", "   "))
+    found = top_examples(replies("Score: 4", "score:  7 ", "SCORE: 10.5\n", "other", None, "", "   "))
     assert [(entry.replies, entry.example, entry.of) for entry in found] == [
         (3, "Score: 4", 7), (3, None, 7), (1, "other", 7),
     ]  # fmt: skip
@@ -79,7 +79,7 @@ def test_replies_that_are_alike_count_together() -> None:
 
 def test_what_differs_in_the_middle_alone_is_alike_and_what_differs_at_an_end_is_not() -> None:
     words = "word " * 200
-    found = commonest(replies(words + "a" + words, words + "b" + words, words + "the end", "the start " + words))
+    found = top_examples(replies(words + "a" + words, words + "b" + words, words + "the end", "the start " + words))
     assert [entry.replies for entry in found] == [2, 1, 1]
     assert all(len(entry.example or "") <= SHOWN + 3 for entry in found)
     assert (found[1].example or "").endswith("the end")
@@ -88,7 +88,7 @@ def test_what_differs_in_the_middle_alone_is_alike_and_what_differs_at_an_end_is
 def test_the_commonest_come_first_and_each_reason_has_its_example() -> None:
     rows = [*replies(*(f"text {'abcdefghijklmnop'[n]}" for n in range(16))), *replies("{", reason="unbalanced")]
     rows += [*replies("}", "}", reason="unbalanced")]
-    found = commonest(rows)
+    found = top_examples(rows)
     assert len(found) == 10
     assert [(entry.reason, entry.replies) for entry in found[:3]] == [
         ("unbalanced", 2), ("no_verdict", 1), ("unbalanced", 1),
@@ -97,14 +97,14 @@ def test_the_commonest_come_first_and_each_reason_has_its_example() -> None:
 
 def test_many_kinds_take_bounded_memory_and_say_so() -> None:
     texts = (f"{'no way' if n % 3 == 0 else ''.join(chr(97 + int(d)) for d in str(n))}" for n in range(9_000))
-    found = commonest(replies(*texts), kept=50)
+    found = top_examples(replies(*texts), kept=50)
     assert (found[0].example, found[0].replies, found[0].of) == ("no way", 3_000, 9_000)
     assert all(entry.at_least for entry in found)
 
 
 @given(st.text(max_size=500))
 def test_an_example_is_short_and_printable(text: str) -> None:
-    found = shown(text[:BEGINNING], text[-END:])
+    found = abridge(text[:BEGINNING], text[-END:])
     assert (found is None) == (not text.strip())
     if found is not None:
         assert found.isprintable()
@@ -329,7 +329,7 @@ def test_counts_of_ways_add_up(tmp_path: Path) -> None:
     whole = run.report().reading.ways
     parts = [
         count(frame, {}, {"yes-no": run.judges["yes-no"].scales()})
-        for frame in frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame=7)
+        for frame in judgment_frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame=7)
     ]
     total = add(parts)
     assert len(parts) > 5
@@ -396,7 +396,7 @@ def test_a_hostile_reply_is_shown_as_plain_text(tmp_path: Path) -> None:
 def test_a_way_is_of_the_judges_own_making_too(tmp_path: Path) -> None:
     report = run_of(tmp_path, lambda row: scored(True, stage="my-own")).report()
     (found,) = report.reading.ways
-    assert isinstance(found, Ways)
+    assert isinstance(found, ParsePaths)
     assert [(way.way, way.trials.hits) for way in found.ways] == [("my-own", 60)]
     assert found.biases == ()
 

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from runner.report import Report, notices, to_json, to_markdown, to_terminal
 from runner.report.tables import tables
-from runner.report.terminal import shortened
+from runner.report.terminal import shorten_cells
 
 ITEMS = {
     "path": "items.jsonl",
@@ -324,7 +324,7 @@ def test_numbers_run_over_the_edge_rather_than_be_cut(tmp_path: Path, width: int
 
 @given(st.lists(st.text("ab/_x1", min_size=1, max_size=40), min_size=1, max_size=6, unique=True), st.integers(5, 40))
 def test_cut_names_fit_and_differ(names: list[str], width: int) -> None:
-    cut = shortened(names, width)
+    cut = shorten_cells(names, width)
     if cut is not None:
         assert set(cut) == set(names)
         assert len(set(cut.values())) == len(names)
@@ -334,9 +334,12 @@ def test_cut_names_fit_and_differ(names: list[str], width: int) -> None:
 
 def test_names_are_cut_where_they_agree() -> None:
     paths = [f"evals/old/cognee_{kind}/metrics_output.json" for kind in ("base", "optimized")]
-    assert shortened(paths, 30) == {paths[0]: "…base/metrics_output.json", paths[1]: "…optimized/metrics_output.json"}
+    assert shorten_cells(paths, 30) == {
+        paths[0]: "…base/metrics_output.json",
+        paths[1]: "…optimized/metrics_output.json",
+    }
     counted = [f"a-model-of-the-same-name-{n}" for n in (1, 2)]
-    assert shortened(counted, 12) == {counted[0]: "a-mode…ame-1", counted[1]: "a-mode…ame-2"}
+    assert shorten_cells(counted, 12) == {counted[0]: "a-mode…ame-1", counted[1]: "a-mode…ame-2"}
 
 
 def test_what_was_spent_on_a_judge_that_is_gone_stays_in_the_cost(tmp_path: Path) -> None:

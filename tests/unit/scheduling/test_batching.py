@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.scheduling.batching import Member, compose, pieces, requests_of
+from runner.scheduling.batching import Member, compose_batches, requests_of, split
 
 
 def members(questions: list[int], alone: frozenset[int] = frozenset(), shift: int = 0) -> list[Member]:
@@ -27,7 +27,7 @@ def members(questions: list[int], alone: frozenset[int] = frozenset(), shift: in
 def test_every_trial_stands_in_one_batch_that_holds_no_question_twice(
     questions: list[int], size: int, alone: frozenset[int], salt: str
 ) -> None:
-    batches = compose(members(questions, alone), size, salt)
+    batches = compose_batches(members(questions, alone), size, salt)
     assert sorted(position for batch in batches for position in batch) == list(range(len(questions)))
     for batch in batches:
         assert len(batch) <= size
@@ -40,12 +40,12 @@ def test_every_trial_stands_in_one_batch_that_holds_no_question_twice(
 
 
 def test_batches_are_full_but_for_the_last() -> None:
-    assert sorted(map(len, compose(members(list(range(25))), 10, "s"))) == [5, 10, 10]
+    assert sorted(map(len, compose_batches(members(list(range(25))), 10, "s"))) == [5, 10, 10]
 
 
 def test_a_batch_holds_one_template_only() -> None:
     mixed = [Member(n, str(n), str(n), "ab"[n % 2], False) for n in range(20)]
-    for batch in compose(mixed, 6, "s"):
+    for batch in compose_batches(mixed, 6, "s"):
         assert len({position % 2 for position in batch}) == 1
 
 
@@ -53,19 +53,19 @@ def test_a_batch_holds_one_template_only() -> None:
 def test_the_composition_does_not_depend_on_where_a_row_stands(questions: list[int]) -> None:
     rows = members(questions)
     turned = [Member(m.position, m.identity, m.question_id, m.template, m.alone) for m in reversed(rows)]
-    assert compose(rows, 7, "s") == compose(turned, 7, "s")
+    assert compose_batches(rows, 7, "s") == compose_batches(turned, 7, "s")
 
 
 def test_the_salt_shuffles_within_and_between_batches() -> None:
     rows = members(list(range(40)))
-    assert compose(rows, 10, "a") != compose(rows, 10, "b")
-    assert compose(rows, 10, "a") == compose(rows, 10, "a")
-    assert any(list(batch) != sorted(batch) for batch in compose(rows, 10, "a"))
+    assert compose_batches(rows, 10, "a") != compose_batches(rows, 10, "b")
+    assert compose_batches(rows, 10, "a") == compose_batches(rows, 10, "a")
+    assert any(list(batch) != sorted(batch) for batch in compose_batches(rows, 10, "a"))
 
 
 @given(st.integers(1, 50), st.integers(0, 8))
 def test_halves_hold_all_trials_in_order_and_end_with_one_each(length: int, depth: int) -> None:
-    parts = pieces(range(length), depth)
+    parts = split(range(length), depth)
     assert [position for part in parts for position in part] == list(range(length))
     assert max(map(len, parts)) == max(1, math.ceil(length / 2**depth))
 

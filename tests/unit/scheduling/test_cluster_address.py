@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from runner.errors import InputError
-from runner.scheduling.cluster_address import parsed_address, refuse_absent, unused_environment
+from runner.scheduling.cluster_address import check_reachable, parse_address, unused_environment
 
 SETTINGS = b"\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00"
 """The first frame of an HTTP/2 server."""
@@ -42,7 +42,7 @@ def answering(words: bytes) -> Iterator[str]:
     ],
 )
 def test_host_and_port(text: str, parts: tuple[str, int]) -> None:
-    assert parsed_address(text) == parts
+    assert parse_address(text) == parts
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_host_and_port(text: str, parts: tuple[str, int]) -> None:
 )
 def test_what_is_no_address(text: str, words: str) -> None:
     with pytest.raises(InputError, match=words) as caught:
-        parsed_address(text)
+        parse_address(text)
     assert caught.value.message.startswith(f"address {text}: ")
 
 
@@ -70,7 +70,7 @@ def test_nothing_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(InputError, match=r"no Ray cluster is there: Connection refused; is `ray start --head` running"):
-        refuse_absent(f"127.0.0.1:{port}")
+        check_reachable(f"127.0.0.1:{port}")
 
 
 @pytest.mark.parametrize("words", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", SETTINGS[:5]])
@@ -79,12 +79,12 @@ def test_something_else_listens(words: bytes) -> None:
         answering(words) as address,
         pytest.raises(InputError, match="no Ray cluster is there: something else answers"),
     ):
-        refuse_absent(address)
+        check_reachable(address)
 
 
 def test_what_may_be_a_cluster() -> None:
     with answering(SETTINGS) as address:
-        refuse_absent(address)
+        check_reachable(address)
 
 
 def test_an_address_in_the_environment_is_told_and_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

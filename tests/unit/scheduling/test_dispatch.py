@@ -27,7 +27,7 @@ def test_a_full_account_does_not_hold_up_another() -> None:
     dispatch.add([work(1, "slow"), work(2, "slow"), work(3, "fast"), work(4, "fast")])
     dispatch.join("w")
     held = {entry.account: entry for entry in (dispatch.next("w"), dispatch.next("w")) if entry}
-    dispatch.finished("w", held["fast"].id)
+    dispatch.finish("w", held["fast"].id)
     again = dispatch.next("w")
     assert again is not None and again.account == "fast"
 
@@ -56,7 +56,7 @@ def test_a_closed_account_hands_out_nothing_and_does_not_keep_the_run_alive() ->
 
 
 def suspect(number: int, account: str = "a") -> Work:
-    return Work(number, account, 1, number, alone=True)
+    return Work(number, account, 1, number, isolated=True)
 
 
 def test_suspected_work_goes_to_a_worker_that_had_none_and_gets_no_more() -> None:
@@ -71,7 +71,7 @@ def test_suspected_work_goes_to_a_worker_that_had_none_and_gets_no_more() -> Non
     assert dispatch.next("busy") == work(2)
     assert dispatch.next("busy") is None, "it has had other work"
     assert (dispatch.queued("a"), dispatch.suspected("a"), dispatch.idle) == (0, 1, False)
-    dispatch.finished("fresh", 3)
+    dispatch.finish("fresh", 3)
     assert dispatch.next("fresh") is None, "nothing after it"
     assert dispatch.is_spent("fresh", coming=0) and not dispatch.is_spent("busy", coming=0)
 
@@ -82,7 +82,7 @@ def test_the_only_worker_sees_to_the_innocent_first() -> None:
     dispatch.join("only")
     assert dispatch.next("only") == work(2)
     assert not dispatch.is_spent("only", coming=0), "it holds work"
-    dispatch.finished("only", 2)
+    dispatch.finish("only", 2)
     assert dispatch.next("only") is None
     assert dispatch.is_spent("only", coming=0), "one in its place would be fresh"
     dispatch.leave("only")
@@ -96,7 +96,7 @@ def test_no_more_workers_make_room_than_there_are_suspects() -> None:
     for n in range(3):
         dispatch.join(f"w{n}")
         assert dispatch.next(f"w{n}") == work(n)
-        dispatch.finished(f"w{n}", n)
+        dispatch.finish(f"w{n}", n)
     dispatch.add([suspect(5)])
     assert dispatch.is_spent("w0", coming=0)
     dispatch.leave("w0")
@@ -111,7 +111,7 @@ def test_suspects_of_a_closed_account_wait_for_another_session() -> None:
     dispatch.close("closed")
     dispatch.join("w")
     assert dispatch.next("w") == suspect(2)
-    dispatch.finished("w", 2)
+    dispatch.finish("w", 2)
     assert dispatch.idle
 
 
@@ -144,7 +144,7 @@ def test_random_schedules_conserve_work(seed: int) -> None:
         elif held[name]:
             number = rng.choice(sorted(held[name]))
             held[name].remove(number)
-            dispatch.finished(name, number)
+            dispatch.finish(name, number)
             done.add(number)
         assert sum(dispatch.held(a) + dispatch.queued(a) for a in accounts) == total - len(done)
     assert dispatch.none_held

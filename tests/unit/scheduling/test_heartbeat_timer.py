@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from runner.scheduling.crash_recovery import BEAT_S, Silence
+from runner.scheduling.crash_recovery import BEAT_S, HeartbeatTimer
 
 
 def test_no_answer_for_long_enough_is_death() -> None:
-    silence = Silence(60)
+    silence = HeartbeatTimer(60)
     for _ in range(59):
-        silence.went_on(BEAT_S)
+        silence.beat(BEAT_S)
     assert not silence.is_death
-    silence.went_on(BEAT_S)
+    silence.beat(BEAT_S)
     assert silence.is_death
 
 
 def test_a_pause_of_the_listener_is_no_silence_of_the_worker() -> None:
-    silence = Silence(60)
+    silence = HeartbeatTimer(60)
     for _ in range(29):
-        silence.went_on(3600)
+        silence.beat(3600)
     assert not silence.is_death
-    silence.went_on(3600)
+    silence.beat(3600)
     assert silence.is_death, "and yet a listener that is slow for good hears of it in the end"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judges import Item, load_judge
 from runner.config import RunConfig, parse_config
-from runner.endpoint.judge_model import Pair, pairs
+from runner.endpoint.judge_model import JudgeModel, judge_models
 from runner.errors import ConfigError
 from runner.scheduling.plan import MAX_SHARD_TRIALS, estimate, judged_by_shard, make_shards, shard_size
 
@@ -28,9 +28,9 @@ def model(name: str = "m", served: str = "served", **more: Any) -> dict[str, Any
     return {"name": name, "model": served, "base_url": "http://127.0.0.1:1/v1", **more}
 
 
-def pair_of(parsed: RunConfig) -> Pair:
+def pair_of(parsed: RunConfig) -> JudgeModel:
     judges = [load_judge(use.use, Path()) for use in parsed.judges]
-    return next(iter(pairs(parsed, judges).values()))
+    return next(iter(judge_models(parsed, judges).values()))
 
 
 def key(parsed: RunConfig, item: Item = ITEM, repeat: int = 0) -> bytes:

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from runner.errors import Death
 from runner.scheduling.dispatch import Dispatch, Work
-from runner.scheduling.poison_search import IDLE_IN_A_ROW, POISONED_IN_A_ROW, Part, Place, Streak, after_death
+from runner.scheduling.poison_search import (
+    IDLE_IN_A_ROW,
+    POISONED_IN_A_ROW,
+    CrashLoopDetector,
+    Place,
+    TrialSubset,
+    after_death,
+)
 
 SHARD_ROWS = 16
 
@@ -47,7 +54,7 @@ class Run:
 
     def requests(self, work: Work) -> list[list[Place]]:
         """What the assembler would make of it: without what is recorded, a shard's trials in batches."""
-        if isinstance(work.payload, Part):
+        if isinstance(work.payload, TrialSubset):
             places = set(work.payload.trials)
         else:
             assert isinstance(work.payload, int)
@@ -66,7 +73,7 @@ class Run:
             while (work := self.dispatch.next(name)) is not None:
                 requests = self.requests(work)
                 if not requests:
-                    self.dispatch.finished(name, work.id)
+                    self.dispatch.finish(name, work.id)
                     continue
                 self.tasks[work.id] = requests
                 self.asked.update(place for request in requests for place in request)
@@ -85,7 +92,7 @@ class Run:
         self.judged.update(request)
         if not requests:
             del self.tasks[work.id]
-            self.dispatch.finished(name, work.id)
+            self.dispatch.finish(name, work.id)
 
     def die(self, name: str, death: Death) -> None:
         again: list[Work] = []
@@ -106,7 +113,7 @@ class Run:
         self.dispatch.join(f"w{next(self.names)}")
 
     def sent_of(self, work: Work) -> list[Place]:
-        if isinstance(work.payload, Part):
+        if isinstance(work.payload, TrialSubset):
             return list(work.payload.trials)
         assert isinstance(work.payload, int)
         return [(work.payload, position) for position in range(SHARD_ROWS)]
@@ -157,7 +164,7 @@ def test_the_innocent_outlive_deaths_from_outside(workers: int, kills: list[int]
         run.hand_out()
         for name in [name for name in run.dispatch.workers if run.dispatch.holding(name)][: kills.count(turns)]:
             # Whoever kills from outside does not wait for a trial to be alone.
-            if not any(work.alone and len(run.tasks[work.id]) == 1 for work in run.dispatch.holding(name)):
+            if not any(work.isolated and len(run.tasks[work.id]) == 1 for work in run.dispatch.holding(name)):
                 run.die(name, "crash")
         turns += 1
     assert run.poisoned == []
@@ -165,16 +172,16 @@ def test_the_innocent_outlive_deaths_from_outside(workers: int, kills: list[int]
 
 def test_a_node_that_is_lost_blames_nobody() -> None:
     trial = [[(0, 0)]]
-    work = Work(1, "a", 1, Part("shard", ((0, 0),)), deaths=1, alone=True)
+    work = Work(1, "a", 1, TrialSubset("shard", ((0, 0),)), deaths=1, isolated=True)
     for _ in range(10):
         (work,) = after_death(work, "node", trial, trial, count(2).__next__).again
     assert after_death(work, "hang", trial, trial, count(2).__next__).poisoned == (0, 0)
 
 
 def test_a_death_counts_only_for_a_trial_that_was_alone_with_the_worker() -> None:
-    work = Work(1, "a", 2, Part("shard", ((0, 0), (0, 1))), deaths=0, alone=True)
+    work = Work(1, "a", 2, TrialSubset("shard", ((0, 0), (0, 1))), deaths=0, isolated=True)
     (work,) = after_death(work, "crash", [[(0, 0)], [(0, 1)]], [[(0, 1)]], count(2).__next__).again
-    assert (work.deaths, work.alone) == (0, True)
+    assert (work.deaths, work.isolated) == (0, True)
     (work,) = after_death(work, "crash", [[(0, 1)]], [[(0, 1)]], count(3).__next__).again
     assert work.deaths == 1
     assert after_death(work, "crash", [[(0, 1)]], [], count(3).__next__).again == (), "it was recorded after all"
@@ -182,36 +189,39 @@ def test_a_death_counts_only_for_a_trial_that_was_alone_with_the_worker() -> Non
 
 def test_a_batch_is_halved_by_its_trials() -> None:
     batch = [(0, n) for n in range(5)]
-    work = Work(1, "a", 1, "shard", alone=True)
+    work = Work(1, "a", 1, "shard", isolated=True)
     halves = after_death(work, "crash", [batch], [batch], count(2).__next__).again
-    assert [half.payload for half in halves] == [Part("shard", tuple(batch[:3])), Part("shard", tuple(batch[3:]))]
-    assert {half.requests for half in halves} == {1} and all(half.alone for half in halves)
+    assert [half.payload for half in halves] == [
+        TrialSubset("shard", tuple(batch[:3])),
+        TrialSubset("shard", tuple(batch[3:])),
+    ]
+    assert {half.requests for half in halves} == {1} and all(half.isolated for half in halves)
 
 
 def test_work_without_trials_that_kills_every_worker_is_hopeless() -> None:
     work = Work(1, "a", 1, "probe")
     for alone in (False, True, True):
         (work,) = after_death(work, "crash", [], [], count(2).__next__).again
-        assert work.alone is alone
+        assert work.isolated is alone
     assert after_death(work, "crash", [], [], count(2).__next__).hopeless
 
 
 def test_workers_that_cannot_live_at_all_end_the_run() -> None:
-    streak = Streak()
+    streak = CrashLoopDetector()
     for n in range(IDLE_IN_A_ROW - 1):
-        streak.died_idle(begun=n, now=n + 0.5)
+        streak.record_idle_death(begun=n, now=n + 0.5)
     # Those that were started before the last death lived side by side with it.
-    streak.died_idle(begun=0, now=IDLE_IN_A_ROW)
+    streak.record_idle_death(begun=0, now=IDLE_IN_A_ROW)
     assert streak.verdict is None
-    streak.died_idle(begun=IDLE_IN_A_ROW, now=IDLE_IN_A_ROW + 1)
+    streak.record_idle_death(begun=IDLE_IN_A_ROW, now=IDLE_IN_A_ROW + 1)
     assert streak.verdict is not None
-    streak.done()
+    streak.record_progress()
     assert streak.verdict is None
 
 
 def test_a_judge_that_no_trial_survives_ends_the_run() -> None:
-    streak = Streak()
+    streak = CrashLoopDetector()
     for _ in range(POISONED_IN_A_ROW):
         assert streak.verdict is None
-        streak.poisoned()
+        streak.record_poisoned()
     assert streak.verdict is not None and "jurybox retry --state poisoned" in streak.verdict

@@ -15,7 +15,14 @@ from runs import ROOT
 
 from runner.config import RunConfig, parse_config
 from runner.errors import InputError
-from runner.scheduling.cluster.preflight import OLDEST_RAY, examine, other_source, own_source, refusal, refuse_old_ray
+from runner.scheduling.cluster.preflight import (
+    OLDEST_RAY,
+    check_ray_version,
+    describe_problems,
+    inspect_node,
+    other_source,
+    own_source,
+)
 
 KEY = "sk-canary-7Gm3xW9qLp2Ry5"
 
@@ -50,7 +57,7 @@ def test_another_source_of_the_same_version_is_told_apart(tmp_path: Path) -> Non
     assert other != own_source()
     assert other_source(own_source()) is None
     assert f"started with {other}" in (other_source(other) or "")
-    assert examine(other, b"not read") == [other_source(other)]
+    assert inspect_node(other, b"not read") == [other_source(other)]
 
 
 def test_every_missing_key_is_named_and_none_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -59,7 +66,7 @@ def test_every_missing_key_is_named_and_none_is_shown(monkeypatch: pytest.Monkey
     from_file = config(api_key_file=str(file))
 
     def lacking(of: RunConfig) -> list[str]:
-        return examine(own_source(), pickle.dumps((of, [])))
+        return inspect_node(own_source(), pickle.dumps((of, [])))
 
     assert ["JURYBOX_TESTS_JUDGE" in words for words in lacking(asked)] == [True]
     monkeypatch.setenv("JURYBOX_TESTS_JUDGE", KEY)
@@ -72,12 +79,12 @@ def test_every_missing_key_is_named_and_none_is_shown(monkeypatch: pytest.Monkey
     file.write_text(KEY, encoding="utf-8")
     assert lacking(from_file) == []
     # The node of the aggregator alone needs none.
-    assert examine(own_source(), b"") == []
+    assert inspect_node(own_source(), b"") == []
 
 
 def test_a_judge_whose_code_is_not_there_is_a_problem_of_the_node() -> None:
     pickled = b"cmodule_that_is_not_there\nJudge\n."
-    [problem] = examine(own_source(), pickled)
+    [problem] = inspect_node(own_source(), pickled)
     assert problem == "the judges cannot be loaded: ModuleNotFoundError: No module named 'module_that_is_not_there'"
 
 
@@ -86,18 +93,18 @@ def test_one_message_for_all_nodes() -> None:
     code = "jurybox cannot be imported: ModuleNotFoundError: No module named 'runner'"
     problems: dict[str, list[str]] = {f"n{number}": [key] for number in range(20)}
     problems["n3"] = [key, code]
-    first, keys, codes, *what_to_do = refusal(problems, nodes=30).splitlines()
+    first, keys, codes, *what_to_do = describe_problems(problems, nodes=30).splitlines()
     assert first == "20 of the cluster's 30 nodes cannot judge; no request was made"
     assert keys == f"  n0, n1, n2, n3, n4, n5, n6, n7 and 12 more: {key}"
     assert codes == f"  n3: {code}"
     assert [line.split(":")[0].strip() for line in what_to_do] == ["keys", "code"]
-    assert len(refusal({"a": ["no answer within 60 s"]}, nodes=2).splitlines()) == 2
+    assert len(describe_problems({"a": ["no answer within 60 s"]}, nodes=2).splitlines()) == 2
 
 
 def test_the_oldest_ray_is_the_one_that_is_installed_with_jurybox() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    refuse_old_ray("2.60.0rc1")
-    refuse_old_ray("3.0.0")
+    check_ray_version("2.60.0rc1")
+    check_ray_version("3.0.0")
     with pytest.raises(InputError, match=r"ray 2\.51\.1 is installed; jurybox needs 2\.60 or newer"):
-        refuse_old_ray("2.51.1")
+        check_ray_version("2.51.1")
     assert f"ray>={'.'.join(map(str, OLDEST_RAY))},<3" in project["dependencies"]

@@ -8,26 +8,28 @@ from pathlib import Path
 
 from judged_run import jsonl, judged_run, trial_key
 
-from runner.endpoint.judge_model import pairs
-from runner.messages import Batch, History, Task, Waiting
+from runner.endpoint.judge_model import judge_models
+from runner.messages import Batch, PendingTrial, Task, TrialProgress
 from runner.scheduling.dispatch import Work
-from runner.scheduling.poison_search import Part, Place
+from runner.scheduling.poison_search import Place, TrialSubset
 from runner.scheduling.pool import LocalPool
-from runner.scheduling.task_builder import Again, Assembler, Fresh, place_of
+from runner.scheduling.task_builder import NewShard, PendingTrials, TaskBuilder, trial_position
 
-TICKET = Again("gpt", ("malformed",))
+TICKET = PendingTrials("gpt", ("malformed",))
 
 
 def work(number: int, payload: Hashable) -> Work:
     return Work(number, "gpt", 1, payload)
 
 
-def waits(position: int, malformed: int) -> Waiting:
-    return Waiting(0, position, trial_key(0, position), "malformed", History(malformed=malformed, attempts=malformed))
+def waits(position: int, malformed: int) -> PendingTrial:
+    return PendingTrial(
+        0, position, trial_key(0, position), "malformed", TrialProgress(malformed=malformed, attempts=malformed)
+    )
 
 
 def places(task: Task | None) -> list[Place]:
-    return [place_of(trial) for request in task.requests for trial in request] if task else []
+    return [trial_position(trial) for request in task.requests for trial in request] if task else []
 
 
 def test_only_what_nothing_was_recorded_of_is_left_of_a_lost_task(tmp_path: Path) -> None:
@@ -38,33 +40,33 @@ def test_only_what_nothing_was_recorded_of_is_left_of_a_lost_task(tmp_path: Path
 
     async def check() -> None:
         pool = LocalPool(run.config, list(run.judges.values()), run.path / "run.db")
-        named = pairs(run.config, list(run.judges.values()))
-        assembler = Assembler({shard.id: shard}, named, 0, run.staged, pool.aggregator, dict.fromkeys(named, "off"))
+        named = judge_models(run.config, list(run.judges.values()))
+        assembler = TaskBuilder({shard.id: shard}, named, 0, run.staged, pool.aggregator, dict.fromkeys(named, "off"))
         try:
-            task = await assembler.task(work(1, Fresh(shard)))
+            task = await assembler.build(work(1, NewShard(shard)))
             assert places(task) == [(0, n) for n in range(6)] and task is not None
             await pool.aggregator.record(Batch("w1", 1, waiting=(waits(4, 1), waits(5, 1))))
-            left = await assembler.left(task)
+            left = await assembler.remaining_trials(task)
             assert left == [[(0, n)] for n in range(4)]
 
             # What a dead worker sent is recorded late, and is no suspect for that.
-            part = Part(Fresh(shard), tuple(place for request in left for place in request))
+            part = TrialSubset(NewShard(shard), tuple(place for request in left for place in request))
             await pool.aggregator.record(Batch("w1", 2, waiting=(waits(3, 1),)))
-            assert places(await assembler.task(work(2, part))) == [(0, 0), (0, 1), (0, 2)]
+            assert places(await assembler.build(work(2, part))) == [(0, 0), (0, 1), (0, 2)]
 
-            again = await assembler.task(work(3, TICKET))
+            again = await assembler.build(work(3, TICKET))
             assert places(again) == [(0, 3), (0, 4), (0, 5)] and again is not None
             await pool.aggregator.record(Batch("w2", 1, waiting=(waits(5, 2),)))
-            left = await assembler.left(again)
+            left = await assembler.remaining_trials(again)
             assert left == [[(0, 3)], [(0, 4)]]
-            suspect = work(4, Part(TICKET, ((0, 3), (0, 4))))
-            assembler.ended(3, [suspect])
-            assert assembler.handed(TICKET) == 2
-            assert places(await assembler.task(work(5, TICKET))) == [(0, 5)], "the others are spoken for"
-            assert places(await assembler.task(suspect)) == [(0, 3), (0, 4)]
-            assembler.ended(4)
-            assembler.ended(5)
-            assert assembler.handed(TICKET) == 0
+            suspect = work(4, TrialSubset(TICKET, ((0, 3), (0, 4))))
+            assembler.finish(3, [suspect])
+            assert assembler.count_out(TICKET) == 2
+            assert places(await assembler.build(work(5, TICKET))) == [(0, 5)], "the others are spoken for"
+            assert places(await assembler.build(suspect)) == [(0, 3), (0, 4)]
+            assembler.finish(4)
+            assembler.finish(5)
+            assert assembler.count_out(TICKET) == 0
         finally:
             await pool.close()
 

@@ -4,7 +4,7 @@ import errno
 import io
 
 from runner.messages import Snapshot, Tally, Usage
-from runner.session.progress import Pace, Progress, Row, dollars, duration, line, percent, rows, table
+from runner.session.progress import Progress, Row, ThroughputMeter, dollars, duration, line, percent, rows, table
 
 
 class Clock:
@@ -32,7 +32,7 @@ def row(**changes: object) -> Row:
 def test_a_row_counts_what_has_no_score_and_what_goes_out_again() -> None:
     shown = rows(
         snapshot(40, malformed=3, refused=2, failed=4, poisoned=1, waiting=5, parked=2),
-        Pace(Clock()),
+        ThroughputMeter(Clock()),
         {"small": 7},
         {"small": "outage 12s"},
     )[0]
@@ -42,7 +42,7 @@ def test_a_row_counts_what_has_no_score_and_what_goes_out_again() -> None:
 
 def test_the_rate_is_that_of_this_session_and_of_the_last_seconds() -> None:
     clock = Clock()
-    pace = Pace(clock)
+    pace = ThroughputMeter(clock)
     assert pace.rate(("j", "m"), 1_000) is None
     clock.now += 10
     assert pace.rate(("j", "m"), 1_500) == 50

@@ -15,7 +15,7 @@ from judges import PARSER_VERSION
 from runner.ledger import schema
 from runner.messages import Attempt
 from runner.session.rescore import rescore
-from runner.worker.reformat import id_of_copy
+from runner.worker.reformat import copy_request_id
 
 YES, NO = {"correct": True}, {"correct": False}
 UNREADABLE = "It depends."
@@ -278,7 +278,7 @@ def test_every_column_is_either_read_again_or_kept() -> None:
 def copy_of(run: Replied, original: Attempt, text: str, **changes: Any) -> Attempt:
     """The reformat model's answer about a reply."""
     ids = "".join(id_ for key in original.keys for id_, (own, *_) in run.keys.items() if own == key)
-    name = id_of_copy(original.request_id, original.keys)
+    name = copy_request_id(original.request_id, original.keys)
     usual = {"request_id": name, "model": "cheap", "reading": None, "parser_version": None}
     return run.reply(ids, text, "reformat", **usual | changes)
 

@@ -13,7 +13,7 @@ from runner.config import load_config
 from runner.errors import Interrupted, JuryboxError, Terminated
 from runner.scheduling import driver
 from runner.scheduling.pool import LocalPool
-from runner.session.cancellation import Switch
+from runner.session.cancellation import StopSignal
 from runner.session.session import Session
 from runner.simulate import Simulation, running
 
@@ -24,7 +24,7 @@ BATCHES = 4
 class _Leaving:
     """The real aggregator until it has taken some batches; then it answers nothing more, and the run is to stop."""
 
-    def __init__(self, there: Any, switch: Switch, why: JuryboxError) -> None:
+    def __init__(self, there: Any, switch: StopSignal, why: JuryboxError) -> None:
         self._there = there
         self._switch = switch
         self._why = why
@@ -45,7 +45,7 @@ class _Leaving:
 
 
 class _Pool(LocalPool):
-    def __init__(self, session: Session, switch: Switch, why: JuryboxError) -> None:
+    def __init__(self, session: Session, switch: StopSignal, why: JuryboxError) -> None:
         super().__init__(session.config, session.judges, session.run.ledger)
         leaving: Any = _Leaving(self._ledger, switch, why)
         self._ledger = leaving
@@ -56,13 +56,13 @@ def test_a_stop_keeps_its_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(driver, "GRACE_S", 0.3)
     monkeypatch.setattr(driver, "SHORT_GRACE_S", 0.2)
     within = "0.2 s" if isinstance(why, Terminated) else "0.3 s"
-    work, switch = Workspace(tmp_path), Switch()
+    work, switch = Workspace(tmp_path), StopSignal()
     work.write_items(ROWS)
     with running(Simulation(latency_ms=20, log=tmp_path / "log")) as url:
         # Published too: whoever publishes asks the aggregator as well.
         work.write_config(model(url, limits={"in_flight": 4}), publish=str(tmp_path / "mirror"))
         with Session(load_config(work.config), tmp_path, work.out) as session:
-            plan = session.prepare()
+            plan = session.plan()
             with pytest.raises(type(why), match=f"{why.message}; what was not recorded within {within} is asked again"):
                 session.judge(plan, make_pool=lambda: _Pool(session, switch, why), switch=switch)
             session.finish()

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from judges import Malformed, Reason, Reply, Scored, load_judge
 from runner.simulate import NotRecorded, Replay, Simulation
-from runner.simulate.bad_replies import miscounted
+from runner.simulate.bad_replies import miscount
 from runner.simulate.endpoint import Endpoint
 from runner.simulate.faults import Faults
-from runner.simulate.prompt_parser import Prompt, blocks_in, prompt_of, verdicts_on, wanted_by
-from runner.simulate.replies import NoScore, composed, sound_reply
+from runner.simulate.prompt_parser import Prompt, blocks_in, prompt_of, verdicts_on, wanted_reply
+from runner.simulate.replies import NoScore, compose_list, sound_reply
 
 JUDGE = load_judge("answer-correctness", Path())
 TOLD = JUDGE.templates["base"]["system"]
@@ -40,7 +40,7 @@ def batch(contents: list[Content], told: str = TOLD) -> Prompt:
 
 def scores(contents: list[Content]) -> list[str]:
     prompt = batch(contents)
-    wanted = wanted_by(prompt)
+    wanted = wanted_reply(prompt)
     return sound_reply(wanted, verdicts_on(wanted, prompt, 0, 0.6), prompt.asked).split(",")
 
 
@@ -109,7 +109,7 @@ def test_what_is_not_numbered_is_one_block() -> None:
 def test_a_list_for_blocks_is_not_a_list_of_one_items_scores() -> None:
     told = "Reply with two scores from 1 to 10, comma-separated."
     prompt = batch([("q", "t", "a"), ("r", "t", "b")], told)
-    wanted = wanted_by(prompt)
+    wanted = wanted_reply(prompt)
     assert (wanted.scores, wanted.blocks) == (2, ())
     assert len(sound_reply(wanted, verdicts_on(wanted, prompt, 0, 0.6)).split(",")) == 2
 
@@ -118,9 +118,9 @@ def test_a_list_for_blocks_is_not_a_list_of_one_items_scores() -> None:
 def test_lists_of_a_wrong_count_are_read_by_no_reader_of_ours(count: int) -> None:
     contents = [(f"q{number}", "t", "a") for number in range(count)]
     prompt = batch(contents)
-    wanted = wanted_by(prompt)
+    wanted = wanted_reply(prompt)
     reply = ",".join(scores(contents))
-    spoilt = {miscounted(wanted, reply, variant) for variant in range(600)}
+    spoilt = {miscount(wanted, reply, variant) for variant in range(600)}
     assert len(spoilt) > (2 if count == 1 else 12)
     for text in spoilt:
         reading = JUDGE.read(Reply(text), count)
@@ -168,11 +168,11 @@ def test_a_batch_is_answered_from_what_is_recorded_for_each_block() -> None:
 
 
 def test_what_is_no_number_is_never_put_into_a_list() -> None:
-    wanted = wanted_by(batch([("q", "t", "a"), ("r", "t", "b")]))
-    assert composed(wanted, ["4", " 2.5 "]) == "4,2.5"
+    wanted = wanted_reply(batch([("q", "t", "a"), ("r", "t", "b")]))
+    assert compose_list(wanted, ["4", " 2.5 "]) == "4,2.5"
     for other in ("yes", "4,3", "", "4/5", '{"score":4}'):
         with pytest.raises(NoScore):
-            composed(wanted, ["4", other])
+            compose_list(wanted, ["4", other])
 
 
 def test_misses_within_a_batch_name_what_was_looked_for() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from judges import Item, Judge, Malformed, Refused, Reply, Scored, library_names, load_judge
 from runner.simulate.bad_replies import CUT, NO_VERDICT, REFUSAL, cut, no_verdict
-from runner.simulate.prompt_parser import BadRequest, Prompt, Wanted, prompt_of, verdicts_on, wanted_by
-from runner.simulate.replies import said_yes, sound_reply
-from runner.simulate.reply_format import Verdict, drawn, filled, keys_in
+from runner.simulate.prompt_parser import BadRequest, Prompt, Wanted, prompt_of, verdicts_on, wanted_reply
+from runner.simulate.replies import says_yes, sound_reply
+from runner.simulate.reply_format import Verdict, draw_verdict, fill_schema, keys_in
 
 PAPER = "Is it right?\n\nQuestion: {}\n\nModel Response: {}\n\nAnswer yes or no only."
 LINE = "Label it.\n\nQuestion: {}\nGenerated answer: {}\n\nGive a reason.\nIf it's correct, set correct=true."
@@ -41,13 +41,13 @@ def prompt(text: str, told: str | None = None, **options: Any) -> Prompt:
 
 def said(asked: Prompt, verdict: bool) -> str:
     """The sound reply with this verdict at its clearest."""
-    return sound_reply(wanted_by(asked), [Verdict(verdict)], asked.asked)
+    return sound_reply(wanted_reply(asked), [Verdict(verdict)], asked.asked)
 
 
 def made_up(text: str, seed: int = 0) -> str:
     """The sound reply with the verdict that is drawn."""
     asked = prompt(text)
-    wanted = wanted_by(asked)
+    wanted = wanted_reply(asked)
     return sound_reply(wanted, verdicts_on(wanted, asked, seed, 0.6), asked.asked)
 
 
@@ -64,17 +64,17 @@ def judge_of(tmp_path: Path, reads: dict[str, Any]) -> Judge:
 
 
 def test_verdicts_come_at_their_share_and_stay() -> None:
-    verdicts = [drawn(1, 0.6, str(number)) for number in range(5_000)]
-    assert verdicts == [drawn(1, 0.6, str(number)) for number in range(5_000)]
+    verdicts = [draw_verdict(1, 0.6, str(number)) for number in range(5_000)]
+    assert verdicts == [draw_verdict(1, 0.6, str(number)) for number in range(5_000)]
     assert sum(verdict.yes for verdict in verdicts) / 5_000 == pytest.approx(0.6, abs=0.03)
-    assert verdicts != [drawn(2, 0.6, str(number)) for number in range(5_000)]
-    assert all(drawn(1, 1.0, str(n)).yes for n in range(100))
-    assert not any(drawn(1, 0.0, str(n)).yes for n in range(100))
+    assert verdicts != [draw_verdict(2, 0.6, str(number)) for number in range(5_000)]
+    assert all(draw_verdict(1, 1.0, str(n)).yes for n in range(100))
+    assert not any(draw_verdict(1, 0.0, str(n)).yes for n in range(100))
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 5), (1, 5), (1, 10), (0, 1), (0, 100)])
 def test_scores_lie_on_their_verdicts_side_and_every_one_is_given(low: int, high: int) -> None:
-    verdicts = [drawn(0, 0.6, str(number)) for number in range(4_000)]
+    verdicts = [draw_verdict(0, 0.6, str(number)) for number in range(4_000)]
     scores = [verdict.score(low, high) for verdict in verdicts]
     assert set(scores) == set(range(low, high + 1))
     assert all((score > (low + high) / 2) is verdict.yes for score, verdict in zip(scores, verdicts, strict=True))
@@ -157,7 +157,7 @@ def test_a_schema_is_filled_in() -> None:
     assert list(found) == list(schema["properties"])
     assert (found["correct"], found["grade"], found["label"], found["maybe"]) == (True, 4, "CORRECT", True)
     assert len(found["keys"]) == 2
-    assert filled(schema, [Verdict(False)])["grade"] == 1
+    assert fill_schema(schema, [Verdict(False)])["grade"] == 1
     assert said(prompt("?", structured_outputs={"choice": ["no", "yes"]}), True) == "yes"
     assert said(prompt("?", structured_outputs={"choice": ["B", "A"]}), False) == "A"
 
@@ -178,9 +178,9 @@ def test_documents_get_an_object_with_keys_of_their_own(enforced: bool) -> None:
     verdicts = set()
     for number in range(40):
         asked = prompt(DOCUMENTS.replace("When", f"When ({number})"), **options)
-        found = verdicts_on(wanted_by(asked), asked, 0, 0.6)
-        reply = sound_reply(wanted_by(asked), found, asked.asked)
-        assert reply == sound_reply(wanted_by(asked), found, asked.asked)
+        found = verdicts_on(wanted_reply(asked), asked, 0, 0.6)
+        reply = sound_reply(wanted_reply(asked), found, asked.asked)
+        assert reply == sound_reply(wanted_reply(asked), found, asked.asked)
         value = json.loads(reply)
         relevant, utilized = value["all_relevant_sentence_keys"], value["all_utilized_sentence_keys"]
         support = {entry["sentence_key"]: entry["is_supported"] for entry in value["sentence_support_information"]}
@@ -217,7 +217,7 @@ SPOILT: dict[str, list[tuple[str, dict[str, Any]]]] = {
 @pytest.mark.parametrize("kind", sorted(SPOILT))
 def test_no_reader_of_ours_finds_a_verdict_in_a_malformed_reply(kind: str, tmp_path: Path) -> None:
     for words, reads in SPOILT[kind]:
-        judge, wanted = judge_of(tmp_path, reads), wanted_by(prompt(words))
+        judge, wanted = judge_of(tmp_path, reads), wanted_reply(prompt(words))
         assert wanted.form.kind == kind
         assert isinstance(judge.read(Reply(said(prompt(words), True))), Scored), words
         check(judge, wanted)
@@ -227,7 +227,7 @@ def test_no_reader_of_ours_finds_a_verdict_in_a_malformed_reply(kind: str, tmp_p
 def test_no_reader_of_ours_finds_a_verdict_in_a_malformed_object(kind: str, tmp_path: Path) -> None:
     words = {"object": OBJECT, "line": LINE, "documents": DOCUMENTS}[kind]
     judge = load_judge("ragbench" if kind == "documents" else "longmemeval-hindsight", Path())
-    check(judge, wanted_by(prompt(words)))
+    check(judge, wanted_reply(prompt(words)))
     if kind == "object":
         schema = {
             "type": "object",
@@ -235,7 +235,7 @@ def test_no_reader_of_ours_finds_a_verdict_in_a_malformed_object(kind: str, tmp_
             "required": ["correct", "score"],
         }
         reads = {"kind": "object", "verdict": ["correct", "score"], "schema": schema}
-        check(judge_of(tmp_path, reads), wanted_by(prompt(GRADED)))
+        check(judge_of(tmp_path, reads), wanted_reply(prompt(GRADED)))
 
 
 def check(judge: Judge, wanted: Wanted) -> None:
@@ -287,7 +287,7 @@ def test_sound_replies_are_read_as_the_verdict_by_every_judge_that_ships(name: s
 
 def test_recorded_replies_say_yes_or_not() -> None:
     for yes in ("yes", "Yes.", "4", "5", "because …\ncorrect=true", '{"correct": true}', '{"overall_supported":true}'):
-        assert said_yes(yes), yes
+        assert says_yes(yes), yes
     for no in (
         "no",
         "2",
@@ -296,7 +296,7 @@ def test_recorded_replies_say_yes_or_not() -> None:
         '{"correct":false}',
         '{"is_supported": true, "overall_supported": false}',
     ):
-        assert not said_yes(no), no
+        assert not says_yes(no), no
 
 
 def test_parts_and_several_messages_are_one_prompt() -> None:

@@ -13,10 +13,10 @@ import pytest
 from judged_run import Ending, Run, jsonl, judged_run, scored, unscored
 
 from judges import Scale
-from runner.publishing.result_frames import frames
+from runner.publishing.result_frames import judgment_frames
 from runner.report import notices, to_json, to_markdown
 from runner.stats import clustered_errors as module
-from runner.stats.clustered_errors import Questions
+from runner.stats.clustered_errors import ClusterSums
 from runner.stats.estimators import rate
 
 SCORE = """
@@ -138,7 +138,7 @@ def test_one_question_has_no_interval(tmp_path: Path) -> None:
 
 def test_too_many_questions_are_said_and_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = run_of(tmp_path, answers(60, 2), lambda row: scored(int(row["question_id"][1:]) % 2 == 0))
-    monkeypatch.setattr(module.Questions.__init__, "__defaults__", (50,))
+    monkeypatch.setattr(module.ClusterSums.__init__, "__defaults__", (50,))
     report = run.report()
     assert not report.clustered
     result = report.results[0].overall.scores["correct"]
@@ -151,8 +151,8 @@ def test_small_frames_add_up_to_the_whole(tmp_path: Path) -> None:
     run = run_of(tmp_path, answers(40, 3), lambda row: scored(row["row"] % 7 < 3), size=7)
     report = run.report()
     for size, most in ((5, 1000), (13, 41)):
-        questions = Questions(["A"], {"yes-no": {"correct": Scale(True, None, None)}}, most)
-        for _ in questions.watch(frames(run.staged, run.ledger, run.config, run.judges, size)):
+        questions = ClusterSums(["A"], {"yes-no": {"correct": Scale(True, None, None)}}, most)
+        for _ in questions.watch(judgment_frames(run.staged, run.ledger, run.config, run.judges, size)):
             pass
         assert questions.apply(report.results) == list(report.results)
 

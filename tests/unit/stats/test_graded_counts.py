@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from judges import Scale
 from runner.messages import BLOCK_MARKER
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS
-from runner.stats.batch_effects import neighbours
+from runner.stats.batch_effects import batch_effects
 from runner.stats.counting import Counts, add, count
 from runner.stats.estimators import Mean
 from runner.stats.metrics import results
@@ -170,7 +170,7 @@ def test_a_note_given_twice_is_one_judgment() -> None:
 
 def test_batches_are_what_plain_python_counts() -> None:
     rows = [row for row in trials(4000, seed=3) if row["judge"] == "graded"]
-    found = neighbours(counted(rows), {"graded": ["score"]}, echoes([NO_ATTEMPTS], {}))
+    found = batch_effects(counted(rows), {"graded": ["score"]}, echoes([NO_ATTEMPTS], {}))
     assert [(entry.judge, entry.model, entry.score) for entry in found] == [
         ("graded", "m1", "score"),
         ("graded", "m2", "score"),
@@ -199,7 +199,7 @@ def test_batches_are_what_plain_python_counts() -> None:
 def test_trials_without_a_request_have_no_place() -> None:
     row = {"judge": "graded", "model": "m", "system": "A", "state": "scored", "batch_size": 1, "batch_position": 1}
     counts = counted([row | {"slices": [], "repeat": 0, "scores": [{"key": "score", "value": 0.0}]}])
-    assert neighbours(counts, {"graded": ["score"]}, echoes([NO_ATTEMPTS], {})) == []
+    assert batch_effects(counts, {"graded": ["score"]}, echoes([NO_ATTEMPTS], {})) == []
 
 
 def attempt(size: int, text: str | None, **changes: Any) -> dict[str, Any]:

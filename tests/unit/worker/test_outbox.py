@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import DiskFull, StoppedEarly
-from runner.messages import Ack, Attempt, Batch, Bound
+from runner.messages import Ack, Attempt, Batch, CostBound
 from runner.worker import outbox as outbox_module
 from runner.worker.outbox import Outbox
 
@@ -84,15 +84,15 @@ async def test_what_is_spent_was_acknowledged_as_reserved_before() -> None:
     outbox = Outbox("s", listener)
     for number in range(1, 4):
         # Each more than whatever may have been reserved ahead.
-        bound = Bound(1, 10**number, 10**number)
-        with outbox.spending():
-            await asyncio.gather(*(outbox.hold("m", bound) for _ in range(50)))
+        bound = CostBound(1, 10**number, 10**number)
+        with outbox.keep_reserve():
+            await asyncio.gather(*(outbox.reserve("m", bound) for _ in range(50)))
             assert sum(more.tokens for batch in listener.batches for _, more in batch.reserved) >= 50 * bound.tokens
             for _ in range(50):
-                outbox.over("m", unsent=bound)
+                outbox.release("m", unsent=bound)
         await outbox.drain()
         asked = [more for batch in listener.batches for _, more in batch.reserved]
-        assert sum(asked, Bound()) == Bound(), "what was not used is given back"
+        assert sum(asked, CostBound()) == CostBound(), "what was not used is given back"
     assert len(listener.batches) < 15, "they do not ask one by one"
 
 
@@ -173,8 +173,8 @@ async def test_what_waits_while_the_aggregator_is_away_counts_as_in_flight() -> 
     async def judge(number: int) -> None:
         nonlocal asked
         async with places:
-            await outbox.room(lambda: 16)
-            with outbox.sending():
+            await outbox.wait_for_capacity(lambda: 16)
+            with outbox.count_in_flight():
                 asked += 1
                 await asyncio.sleep(0)
         await outbox.record(attempt(number))
@@ -207,8 +207,8 @@ def test_no_more_than_the_places_are_on_their_way_or_unacknowledged(
 
     async def judge(number: int, what: str, turns: int) -> None:
         nonlocal out, most
-        await outbox.room(lambda: places)
-        with outbox.sending():
+        await outbox.wait_for_capacity(lambda: places)
+        with outbox.count_in_flight():
             out += 1
             most = max(most, out)
             for _ in range(turns):
@@ -241,12 +241,12 @@ async def test_nobody_is_held_up_any_more_once_nothing_is_asked() -> None:
     outbox = Outbox("s", away)
     recording = [asyncio.create_task(outbox.record(attempt(number))) for number in range(3)]
     await asyncio.sleep(0)
-    waiting = asyncio.create_task(outbox.room(lambda: 3))
+    waiting = asyncio.create_task(outbox.wait_for_capacity(lambda: 3))
     await at_rest(waiting.done)
     assert not waiting.done()
-    outbox.let_through()
+    outbox.stop_waiting()
     await waiting
-    await outbox.room(lambda: 3)
+    await outbox.wait_for_capacity(lambda: 3)
     for task in recording:
         task.cancel()
     await asyncio.gather(*recording, return_exceptions=True)

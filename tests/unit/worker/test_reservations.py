@@ -19,17 +19,17 @@ from hypothesis import strategies as st
 from judges import load_judge
 from runner.config import parse_config
 from runner.endpoint.client import Client, Completion, EndpointError, ErrorKind
-from runner.endpoint.judge_model import pairs
-from runner.endpoint.leases import Budget
-from runner.endpoint.rate_limiter import Limiter, Stopped
+from runner.endpoint.judge_model import judge_models
+from runner.endpoint.leases import LeaseAllocator
+from runner.endpoint.rate_limiter import RateLimiter, Stopped
 from runner.ledger.aggregator import Aggregator
 from runner.ledger.ledger import Ledger
-from runner.messages import NOTHING, Ack, Batch, Bound, Task, Usage
+from runner.messages import NOTHING, Ack, Batch, CostBound, Task, Usage
 from runner.worker import outbox
 from runner.worker.account import Account
 from runner.worker.outbox import LINGER_S, Outbox
-from runner.worker.request import Asked, about_nothing
-from runner.worker.reservations import LITTLE, Portions, Reserve
+from runner.worker.request import JudgeRequest, build_probe
+from runner.worker.reservations import LITTLE, Portions, ReservationPool
 
 CAP_USD = 0.001
 RESERVED_BY_SENDER = "SELECT sender, sum(requests), sum(tokens), sum(nano_usd) FROM reserved GROUP BY sender"
@@ -43,21 +43,23 @@ CONFIG = parse_config(
         "budget": {"usd": CAP_USD},
     }
 )
-PAIR = pairs(CONFIG, [load_judge("yes-no", Path())])["yes-no", "m"]
+PAIR = judge_models(CONFIG, [load_judge("yes-no", Path())])["yes-no", "m"]
 TASK = Task(1, "yes-no", "m", 0, ())
 
 ANSWERED, UNCOUNTED, REJECTED, LOST, UNREACHED = "answered", "uncounted", "rejected", "lost", "unreached"
 CHARGED = (ANSWERED, UNCOUNTED, LOST)
 
 
-def request(max_tokens: int) -> Asked:
+def request(max_tokens: int) -> JudgeRequest:
     messages = [{"role": "user", "content": "Is it so?"}]
-    asked = about_nothing(TASK, PAIR, PAIR.body(messages, sampling={"max_tokens": max_tokens}), "w")
+    asked = build_probe(TASK, PAIR, PAIR.body(messages, sampling={"max_tokens": max_tokens}), "w")
     return replace(asked, request_id=f"r{max_tokens}")
 
 
-def cost(tokens_in: int, tokens_out: int) -> Bound:
-    return Bound(1, tokens_in + tokens_out, round(1e3 * (tokens_in * PRICE["input"] + tokens_out * PRICE["output"])))
+def cost(tokens_in: int, tokens_out: int) -> CostBound:
+    return CostBound(
+        1, tokens_in + tokens_out, round(1e3 * (tokens_in * PRICE["input"] + tokens_out * PRICE["output"]))
+    )
 
 
 class Endpoint(Client):
@@ -71,7 +73,7 @@ class Endpoint(Client):
     async def complete(self, body: dict[str, Any], keep: Any = ()) -> Completion:
         fate, produced = self.fates[body["max_tokens"]]
         if fate != UNREACHED:
-            self.log += cost(2, produced) if fate in CHARGED else Bound(1)
+            self.log += cost(2, produced) if fate in CHARGED else CostBound(1)
         answer = asyncio.get_running_loop().create_future()
         self.open.append((fate, produced, answer))
         await answer
@@ -96,13 +98,13 @@ class Life:
     world: World
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     dead: bool = False
-    doubtful: Bound = NOTHING
+    doubtful: CostBound = NOTHING
     """Bounds of requests that came to no known end."""
 
     def __post_init__(self) -> None:
         self.outbox = Outbox(self.name, self.send)
-        self.account = Account(Limiter("m"), self.outbox)
-        self.spending = self.outbox.spending()
+        self.account = Account(RateLimiter("m"), self.outbox)
+        self.spending = self.outbox.keep_reserve()
         self.spending.__enter__()
 
     async def send(self, batch: Batch) -> Ack:
@@ -116,17 +118,17 @@ class Life:
             ack = self.world.aggregator.record(batch)
         return ack
 
-    async def judge(self, asked: Asked) -> None:
+    async def judge(self, asked: JudgeRequest) -> None:
         """As the worker's loop does, without the retries."""
         try:
-            async with self.account.place(asked) as place:
+            async with self.account.acquire(asked) as place:
                 completion = await place.complete(self.world.endpoint)
         except Stopped:
             return
         except EndpointError as error:
-            attempt = asked.failed(1, 0.0, error)
+            attempt = asked.failed_attempt(1, 0.0, error)
         else:
-            attempt = asked.answered(1, 0.0, completion)
+            attempt = asked.answered_attempt(1, 0.0, completion)
         self.doubtful += asked.bound - attempt.freed
         await self.outbox.record(attempt)
 
@@ -154,7 +156,7 @@ class World:
         spent = sum(spend.usage.cost_usd for spend in self.aggregator.spend().values())
         with Ledger(self.path, read_only=True) as ledger:
             spent += ledger.reserved().usd
-        self.budget = Budget(CONFIG.accounts(), CONFIG.budget.usd, spent)
+        self.budget = LeaseAllocator(CONFIG.accounts(), CONFIG.budget.usd, spent)
         self.lives = [self.birth(), self.birth()]
 
     def birth(self) -> Life:
@@ -165,11 +167,11 @@ class World:
 
     def tick(self) -> None:
         for life in self.lives:
-            self.budget.note(life.name, {"m": 9})
+            self.budget.set_demand(life.name, {"m": 9})
         for life in self.lives:
-            (lease,) = self.budget.leases(life.name, {"m": 9})
+            (lease,) = self.budget.allocate(life.name, {"m": 9})
             life.account.limiter.apply(lease)
-            self.budget.acknowledged(life.name, [life.account.news("m")])
+            self.budget.confirm(life.name, [life.account.stats("m")])
 
     async def do(self, what: str, number: int, fate: str) -> None:
         life = self.lives[number % len(self.lives)]
@@ -214,7 +216,7 @@ class World:
             spent = sum((spend.usage for spend in ledger.spend().values()), Usage())
             reserved = ledger.reserved()
         answered = sum(row[names.index("status")] is not None for row in rows)
-        settled = Bound(answered, int(spent.input_tokens + spent.output_tokens), round(spent.cost_usd * 1e9))
+        settled = CostBound(answered, int(spent.input_tokens + spent.output_tokens), round(spent.cost_usd * 1e9))
         assert self.endpoint.log.covers(settled)
         assert (settled + reserved).covers(self.endpoint.log)
         assert self.endpoint.log.usd <= CAP_USD
@@ -230,7 +232,7 @@ class World:
             await life.outbox.drain()
         self.check()
         with Ledger(self.path, read_only=True) as ledger:
-            kept = {row[0]: Bound(*row[1:]) for row in ledger._db.rows(RESERVED_BY_SENDER)}
+            kept = {row[0]: CostBound(*row[1:]) for row in ledger._db.rows(RESERVED_BY_SENDER)}
         for life in self.lives:
             assert kept.get(life.name, NOTHING) == life.doubtful
 
@@ -265,42 +267,42 @@ def test_the_endpoints_own_count_lies_between_what_is_settled_and_that_with_what
         asyncio.run(live())
 
 
-ONE = Bound(1, 100, 1000)
+ONE = CostBound(1, 100, 1000)
 
 
 def test_a_first_request_waits_for_its_own() -> None:
-    reserve = Reserve()
+    reserve = ReservationPool()
     with reserve.in_use():
         assert not reserve.take("m", ONE)
         reserve.wait("m", ONE)
-        portions = reserve.due()
+        portions = reserve.next_portions()
         assert portions == (("m", ONE),)
-        assert not reserve.meet("m", ONE)
-        reserve.granted(portions)
+        assert not reserve.try_take("m", ONE)
+        reserve.confirm(portions)
         assert not reserve.take("m", ONE), "what another waited for is not free"
-        assert reserve.meet("m", ONE)
+        assert reserve.try_take("m", ONE)
 
 
 def test_what_is_free_goes_back_when_no_request_can_come() -> None:
-    reserve = Reserve()
+    reserve = ReservationPool()
     with reserve.in_use():
         assert not reserve.take("m", ONE)
         reserve.wait("m", ONE)
-        reserve.granted(reserve.due())
-        assert reserve.meet("m", ONE)
-        reserve.over("m", unsent=ONE)
+        reserve.confirm(reserve.next_portions())
+        assert reserve.try_take("m", ONE)
+        reserve.release("m", unsent=ONE)
         assert not reserve.is_surplus
     assert reserve.is_surplus
-    assert reserve.due() == (("m", NOTHING - ONE),)
+    assert reserve.next_portions() == (("m", NOTHING - ONE),)
     assert not reserve.is_surplus
-    assert reserve.due() == ()
+    assert reserve.next_portions() == ()
 
 
 @pytest.mark.parametrize("round_trip_s", [0.005, 0.05, 0.2])
 @pytest.mark.parametrize("in_flight", [1, 16, 256])
 def test_few_requests_wait_and_little_is_reserved_ahead(in_flight: int, round_trip_s: float) -> None:
     """Every place in flight sends requests of 200 ms one after the other; so does the outbox with its batches."""
-    reserve = Reserve()
+    reserve = ReservationPool()
     busy: list[float] = []
     """When each of the requests in flight is over."""
     waiting = sent = granted = 0
@@ -311,12 +313,12 @@ def test_few_requests_wait_and_little_is_reserved_ahead(in_flight: int, round_tr
             now = step * 0.01
             sent = 0 if step == 1000 else sent
             for _ in [end for end in busy if end <= now]:
-                reserve.over("m")
+                reserve.release("m")
             busy = [end for end in busy if end > now]
             if answer_at <= now:
-                reserve.granted(portions)
+                reserve.confirm(portions)
                 granted += sum(more.requests for _, more in portions)
-                while waiting and reserve.meet("m", ONE):
+                while waiting and reserve.try_take("m", ONE):
                     waiting, sent, granted = waiting - 1, sent + 1, granted - 1
                     busy.append(now + 0.199)
                 batch_at, answer_at = now + LINGER_S, math.inf
@@ -328,7 +330,7 @@ def test_few_requests_wait_and_little_is_reserved_ahead(in_flight: int, round_tr
                     reserve.wait("m", ONE)
                     waiting += 1
             if batch_at <= now:
-                portions = reserve.due()
+                portions = reserve.next_portions()
                 batch_at, answer_at = math.inf, now + round_trip_s
             assert 0 <= granted <= 3 * in_flight + LITTLE
     assert sent > 0.9 * in_flight * 50, "once it is known how fast it goes"

@@ -9,7 +9,7 @@ import pytest
 from judges import load_judge
 from runner.config import parse_config
 from runner.errors import StoppedEarly
-from runner.messages import Ack, Batch, Lease, Task, Tick
+from runner.messages import Ack, Batch, Lease, LeaseRenewal, Task
 from runner.worker.worker import Worker
 
 
@@ -21,7 +21,7 @@ async def test_a_ledger_that_is_gone_ends_a_probe_with_its_own_error() -> None:
         raise StoppedEarly("the aggregator did not come back")
 
     worker = Worker("w", config, [load_judge("correct-and-score", Path())], gone)
-    await worker.tick(Tick((Lease("m", in_flight=1),)))
+    await worker.renew(LeaseRenewal((Lease("m", in_flight=1),)))
     with pytest.raises(StoppedEarly, match="did not come back"):
         await worker.run(Task(1, "correct-and-score", "m", 0, (), probe=True))
     await worker.close()
