@@ -2,8 +2,8 @@
 
 Pure: time comes in as a number. A worker's `CircuitBreaker` opens after so many failures in a row; from then on nothing
 but harmless probes goes out there, the first at once, since it may be the requests that are at fault and not the
-endpoint. Where that fails too, the driver's `ProbeScheduler` gives the turns: one probe at a time over all workers, ever
-more seldom.
+endpoint. Where that fails too, the driver's `ProbeScheduler` gives the turns: one probe at a time over all workers,
+ever more seldom.
 """
 
 from __future__ import annotations
