@@ -10,12 +10,12 @@ the item lacks does not hold. Several keys in one mapping must all hold.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .item import Item, text_of
+from .strict_yaml import did_you_mean
 
 _IDENTITY = ("id", "question_id", "system", "group")
 _TESTS = ("equals", "in", "contains")
@@ -66,11 +66,11 @@ class Condition:
 def parse_condition(data: Any) -> Condition:
     """Check a condition; ValueError says what is wrong with it."""
     if not isinstance(data, Mapping) or not data:
-        raise ValueError(f"a condition is a mapping such as {{group: [a, b]}}, not {_shown(data)}")
+        raise ValueError(f"a condition is a mapping such as {{group: [a, b]}}, not {_describe(data)}")
     clauses: list[_Test | _Any | _Not | Condition] = []
     for name, value in data.items():
         if not isinstance(name, str):
-            raise ValueError(f"{_shown(name)} is no name" + _boolean_note(name))
+            raise ValueError(f"{_describe(name)} is no name" + _boolean_note(name))
         if name in ("any", "all"):
             if not isinstance(value, list) or not value:
                 raise ValueError(f"{name}: must be a list of conditions")
@@ -97,10 +97,8 @@ def _tests(name: str, value: Any) -> list[_Test]:
                 raise ValueError(f"{name}.{operator}: must be a {'list' if operator == 'in' else 'value'}")
             tests.append(_Test(name, _texts(f"{name}.{operator}", operand), None))
         else:
-            near = difflib.get_close_matches(str(operator), _TESTS, n=1)
-            raise ValueError(
-                f"{name}: unknown test {operator!r}" + (f"; did you mean {near[0]!r}?" if near else f"; use {_TESTS}")
-            )
+            hint = did_you_mean(str(operator), _TESTS) or f"; use {_TESTS}"
+            raise ValueError(f"{name}: unknown test {operator!r}{hint}")
     if not tests:
         raise ValueError(f"{name}: says nothing")
     return tests
@@ -113,11 +111,11 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
     plain = name.split(".")[0] in _IDENTITY
     for entry in values:
         if not isinstance(entry, str if plain else str | bool | int | float):
-            raise ValueError(f"{name}: {_shown(entry)} is no text" + _boolean_note(entry))
+            raise ValueError(f"{name}: {_describe(entry)} is no text" + _boolean_note(entry))
     return tuple(text_of(entry) for entry in values)
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     return "nothing" if value is None else repr(value)[:60]
 
 

@@ -4,9 +4,7 @@ Looks at what an item puts into a prompt, by a short list of signs: control toke
 judge's own prompt, its reply format, orders to a judge. A sign is no proof, and text without one is no promise. What is
 sent and how the reply is read are the same either way; who reads the results is told. All patterns run in linear time.
 
-What in an item's text passes for the judge's own: a reply as it is asked for, or a line of the prompt.
-
-An ordinary answer is neither: `Yes.` or `4` as a whole says yes or 4, and a verdict has a label, a key or company.
+An ordinary answer is no sign: `Yes.` or `4` as a whole says yes or 4; an imitated reply has a label, a key or company.
 """
 
 from __future__ import annotations
@@ -19,6 +17,13 @@ from .item import Item
 from .judge import Judge
 from .template import Template, parse_template
 
+VERSION = "1"
+"""Of the list of signs; another version may find other items."""
+
+CHAT_TOKEN, DELIMITER, INSTRUCTION, REPLY_FORMAT = "chat_token", "delimiter", "instruction", "reply_format"
+SIGNS = (CHAT_TOKEN, DELIMITER, INSTRUCTION, REPLY_FORMAT)
+
+_WORD_START = r"(?<![\w-])"
 _MARK = r"[\"'*_`”“]{0,4}"
 _LEAD = r"[ \t>*_`\"'#(\[{-]{0,8}"
 _SAYS = rf"{_MARK}[ \t]{{0,3}}[:=]{_MARK}[ \t]{{0,3}}{_MARK}"
@@ -40,190 +45,8 @@ _PHRASE = 5
 """So many words of the prompt in a row are a sign wherever they stand."""
 _OPENS = re.compile(r"[\w][\w '’/()-]{0,40}:[ \t]*\Z")
 
-
-class ReplyFormat:
-    """A judge's reply format, as text that is not a reply may imitate it. Takes `reads` as `Judge.meaning` has it."""
-
-    def __init__(self, reads: Mapping[str, Any]) -> None:
-        kinds = {"yesno": _yesno, "object": _object, "scores": _scores, "choice": _choice}
-        names, pattern = kinds[reads["kind"]](reads)
-        self._names = tuple(names)
-        self._pattern = re.compile(pattern, re.MULTILINE)
-        self._alone = _alone(reads)
-        self._listed = None
-        if reads["kind"] == "scores" and not reads["names"]:
-            self._listed = (float(reads["low"]), float(reads["high"]))
-
-    def stands_in(self, lowered: str) -> bool:
-        """Whether the text, in lower case, holds what would be read as a reply."""
-        if any(name in lowered for name in self._names) and self._pattern.search(lowered):
-            return True
-        if self._listed is not None and "," in lowered and _has_list(lowered, *self._listed):
-            return True
-        if self._alone and any(label in lowered for label in self._alone):
-            whole = _bare(lowered)
-            return any(
-                (line := _bare(each)) in self._alone and (line != whole or not line.isalnum())
-                for each in lowered.splitlines()
-            )
-        return False
-
-
-def _yesno(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
-    aliases = [word.lower() for words in reads.get("aliases", {}).values() for word in words]
-    names = (*_LABELS, reads["verdict"].lower())
-    values = _any(["yes", "no", "true", "false", *aliases])
-    return names, rf"{_start()}{_any(names)}{_SAYS}{values}{_LINE_CLOSED}|{_set(names, values)}"
-
-
-def _object(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
-    properties = (reads.get("schema") or reads["json_schema"])["properties"]
-    kinds = {name.lower(): properties[name].get("type") for name in reads["verdict"]}
-    truths = [name for name, kind in kinds.items() if kind == "boolean"]
-    others = [name for name, kind in kinds.items() if kind != "boolean"]
-    numbers = [name for name in others if kinds[name] in ("integer", "number")]
-    values = r"(?:true|false|yes|no)"
-    found = []
-    if truths:
-        found += [rf"{_start()}{_any(truths)}{_SAYS}{values}\b", _set(truths, values)]
-    if others:
-        found.append(rf"[\"'`]{_any(others)}[\"'`][ \t]{{0,3}}:")
-    if numbers:
-        found.append(_line(numbers, _LINE_NUMBER))
-    return kinds, "|".join(found)
-
-
-def _scores(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
-    named = [reads["verdict"], *(reads["names"] or ())]
-    names = tuple(dict.fromkeys([*_SCORES, *(name.lower() for name in named)]))
-    listed = rf"\[{{0,2}}{_LINE_NUMBER}(?:[ \t]?[,;][ \t]?{_LINE_NUMBER}){{0,60}}\]{{0,2}}"
-    marked = rf"\[\[[ \t]?{_LINE_NUMBER}[ \t]?\]\]"
-    keyed = rf"[\"'`]{_any(names)}[\"'`][ \t]{{0,3}}:[ \t]{{0,3}}[\[0-9\"-]"
-    return (*names, "[["), rf"{_line(names, listed)}|{keyed}|{marked}"
-
-
-def _choice(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
-    labels = _any(_labels(reads))
-    names = (*_CHOICES, reads["verdict"].lower())
-    orders = (
-        rf"(?:^|[.!?:])[ \t]{{0,3}}(?:please[ \t])?{_any(_CHOOSING)}[ \t]{{1,3}}"
-        rf"(?:with[ \t])?{_MARK}{labels}{_LINE_CLOSED}"
-    )
-    marked = rf"\[\[[ \t]?{labels}[ \t]?\]\]"
-    return (*names, *_CHOOSING, "[["), rf"{_line(names, labels)}|{orders}|{marked}"
-
-
-def _labels(reads: Mapping[str, Any]) -> list[str]:
-    return [word.lower() for label, about in reads["labels"].items() for word in (label, *about["aliases"])]
-
-
-def _alone(reads: Mapping[str, Any]) -> frozenset[str]:
-    if reads["kind"] != "choice":
-        return frozenset()
-    return frozenset(label for label in map(_bare, _labels(reads)) if len(label) >= _SHORT)
-
-
-def _start() -> str:
-    return r"(?<![\w-])"
-
-
-def _any(words: Iterable[str]) -> str:
-    longest = sorted(set(words), key=lambda word: (-len(word), word))
-    return "(?:" + "|".join(re.escape(word) for word in longest) + ")"
-
-
-def _set(names: Iterable[str], values: str) -> str:
-    return rf"\bset[ \t]{{1,3}}{_MARK}{_any(names)}{_MARK}[ \t]{{1,3}}to[ \t]{{1,3}}{_MARK}{values}\b"
-
-
-def _line(names: Iterable[str], value: str) -> str:
-    """A line that is a label with its value and nothing else."""
-    out_of = r"(?:[ \t]?(?:/|out[ \t]of)[ \t]?[0-9]{1,3})?"
-    head = rf"^{_LEAD}(?:(?:final|overall|my|the)[ \t]){{0,2}}{_any(names)}"
-    return rf"{head}{_SAYS}{value}{out_of}{_MARK}[ \t.!,)}}\]]{{0,4}}$"
-
-
-def _bare(line: str) -> str:
-    return line.strip(" \t\r\n>*_`\"'#.!")
-
-
-def _has_list(text: str, low: float, high: float) -> bool:
-    """Whether a line is a list of scores: any of several lines, or a long one that stands alone."""
-    lines = [line.strip(" \t\r>*_`.[]") for line in text.splitlines()]
-    lines = [line for line in lines if line]
-    for line in lines:
-        # Longer than any batch has scores: no list, and not looked at number by number.
-        if len(line) > 600 or not (line[0].isdigit() and "," in line):
-            continue
-        parts = [part.strip() for part in line.split(",")]
-        if len(parts) < (2 if len(lines) > 1 else _FEW) or not all(re.fullmatch(_LINE_NUMBER, part) for part in parts):
-            continue
-        if all(low <= float(part) <= high for part in parts):
-            return True
-    return False
-
-
-class Delimiters:
-    """The literal lines of a template: what stands alone on a line, what opens one before a value, long phrases."""
-
-    def __init__(self, parts: Sequence[Template]) -> None:
-        self._lines: set[str] = set()
-        self._openings: set[str] = set()
-        phrases: set[str] = set()
-        self._tags: set[str] = set()
-        for part in parts:
-            for place, literal in enumerate(part.literals):
-                pieces = literal.lower().split("\n")
-                self._tags.update(_TAG.findall(literal.lower()))
-                phrases.update(_key(piece) for piece in pieces if len(_WORD.findall(piece)) >= _PHRASE)
-                # The first piece goes on after a value, the last one before the next: neither is a whole line.
-                whole = pieces[place > 0 : len(pieces) - (place < len(part.names))]
-                self._lines.update(_key(piece) for piece in whole if _is_telling(piece))
-                if place < len(part.names) and (place == 0 or len(pieces) > 1) and _OPENS.match(pieces[-1]):
-                    self._openings.add(_key(pieces[-1]))
-        self._phrases = tuple(sorted(phrases))
-        signs = (*phrases, *self._lines, *self._openings, *self._tags)
-        self._shortest = min(map(len, signs), default=0)
-        self._shortest_phrase = min(map(len, phrases), default=0)
-
-    def stand_in(self, lowered: str) -> bool:
-        """Whether the text, in lower case, holds one of them; of openings of one word it takes two."""
-        if len(lowered) < self._shortest:
-            return False
-        if self._tags and any(tag in lowered for tag in self._tags):
-            return True
-        lines = {_key(line) for line in lowered.splitlines()}
-        if not self._lines.isdisjoint(lines):
-            return True
-        if len(lowered) >= self._shortest_phrase:
-            together = " ".join(lowered.split())
-            if any(phrase in together for phrase in self._phrases):
-                return True
-        opened = {opening for opening in self._openings if any(line.startswith(opening) for line in lines)}
-        return len(opened) > 1 or any(len(_WORD.findall(opening)) > 1 for opening in opened)
-
-
-def _is_telling(line: str) -> bool:
-    """Whether a line of the prompt is one that hardly anything else has."""
-    words = len(_WORD.findall(line))
-    framed = line.strip().startswith("[") and line.strip().endswith("]")
-    return words >= 3 or (words >= 2 and framed) or (words >= 1 and _RULED.search(line) is not None)
-
-
-def _key(line: str) -> str:
-    return " ".join(line.split()).strip("> *_`")
-
-
-pass  # MOVED-EMPTY
-
-VERSION = "1"
-"""Of the list of signs; another version may find other items."""
-
-CHAT_TOKEN, DELIMITER, INSTRUCTION, REPLY_FORMAT = "chat_token", "delimiter", "instruction", "reply_format"
-SIGNS = (CHAT_TOKEN, DELIMITER, INSTRUCTION, REPLY_FORMAT)
-
 _INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
-_SEEN = dict.fromkeys(map(ord, _INVISIBLE), "") | {0xFF00 + n: chr(0x20 + n) for n in range(1, 95)} | {0x00A0: " "}
+_VISIBLE = dict.fromkeys(map(ord, _INVISIBLE), "") | {0xFF00 + n: chr(0x20 + n) for n in range(1, 95)} | {0x00A0: " "}
 """What a reader does not see is dropped, and full-width characters are ASCII: tokens are hidden that way."""
 
 _CHAT = re.compile(
@@ -325,25 +148,194 @@ class InjectionDetector:
 
     def detect(self, item: Item, template: str) -> tuple[str, ...]:
         """Which signs the item's text in this template shows, in the order of `SIGNS`."""
-        texts = [seen(text) for text in dict.fromkeys(self._judge.values(item, template).values()) if text]
+        texts = [visible_text(text) for text in dict.fromkeys(self._judge.values(item, template).values()) if text]
         # Orders and tokens stand within a line: one look at all texts is enough.
-        together = "\n".join(texts)
+        joined = "\n".join(texts)
         lowered = [text.lower() for text in texts]
         signs = []
-        if _has_chat_token(together):
+        if _has_chat_token(joined):
             signs.append(CHAT_TOKEN)
-        if self._judge.has_block_marker(item, template) or any(map(self._delimiters[template].stand_in, lowered)):
+        if self._judge.has_block_marker(item, template) or any(map(self._delimiters[template].appear_in, lowered)):
             signs.append(DELIMITER)
-        if _has_order(together.lower()):
+        if _has_order(joined.lower()):
             signs.append(INSTRUCTION)
-        if any(map(self._reply.stands_in, lowered)):
+        if any(map(self._reply.appears_in, lowered)):
             signs.append(REPLY_FORMAT)
         return tuple(signs)
 
 
-def seen(text: str) -> str:
+class ReplyFormat:
+    """A judge's reply format, as text that is not a reply may imitate it. Takes `reads` as `Judge.meaning` has it."""
+
+    def __init__(self, reads: Mapping[str, Any]) -> None:
+        kinds = {"yesno": _yesno, "object": _object, "scores": _scores, "choice": _choice}
+        names, pattern = kinds[reads["kind"]](reads)
+        self._names = tuple(names)
+        self._pattern = re.compile(pattern, re.MULTILINE)
+        self._standalone = _standalone_labels(reads)
+        self._listed = None
+        if reads["kind"] == "scores" and not reads["names"]:
+            self._listed = (float(reads["low"]), float(reads["high"]))
+
+    def appears_in(self, lowered: str) -> bool:
+        """Whether the text, in lower case, holds what would be read as a reply."""
+        if any(name in lowered for name in self._names) and self._pattern.search(lowered):
+            return True
+        if self._listed is not None and "," in lowered and _has_list(lowered, *self._listed):
+            return True
+        if self._standalone and any(label in lowered for label in self._standalone):
+            whole = _strip_marks(lowered)
+            return any(
+                (line := _strip_marks(each)) in self._standalone and (line != whole or not line.isalnum())
+                for each in lowered.splitlines()
+            )
+        return False
+
+
+def _yesno(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
+    aliases = [word.lower() for words in reads.get("aliases", {}).values() for word in words]
+    names = (*_LABELS, reads["verdict"].lower())
+    values = _any_of(["yes", "no", "true", "false", *aliases])
+    return names, rf"{_WORD_START}{_any_of(names)}{_SAYS}{values}{_LINE_CLOSED}|{_set_to_pattern(names, values)}"
+
+
+def _object(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
+    properties = (reads.get("schema") or reads["json_schema"])["properties"]
+    kinds = {name.lower(): properties[name].get("type") for name in reads["verdict"]}
+    truths = [name for name, kind in kinds.items() if kind == "boolean"]
+    others = [name for name, kind in kinds.items() if kind != "boolean"]
+    numbers = [name for name in others if kinds[name] in ("integer", "number")]
+    values = r"(?:true|false|yes|no)"
+    patterns = []
+    if truths:
+        patterns += [rf"{_WORD_START}{_any_of(truths)}{_SAYS}{values}\b", _set_to_pattern(truths, values)]
+    if others:
+        patterns.append(rf"[\"'`]{_any_of(others)}[\"'`][ \t]{{0,3}}:")
+    if numbers:
+        patterns.append(_line_pattern(numbers, _LINE_NUMBER))
+    return kinds, "|".join(patterns)
+
+
+def _scores(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
+    named = [reads["verdict"], *(reads["names"] or ())]
+    names = tuple(dict.fromkeys([*_SCORES, *(name.lower() for name in named)]))
+    listed = rf"\[{{0,2}}{_LINE_NUMBER}(?:[ \t]?[,;][ \t]?{_LINE_NUMBER}){{0,60}}\]{{0,2}}"
+    marked = rf"\[\[[ \t]?{_LINE_NUMBER}[ \t]?\]\]"
+    keyed = rf"[\"'`]{_any_of(names)}[\"'`][ \t]{{0,3}}:[ \t]{{0,3}}[\[0-9\"-]"
+    return (*names, "[["), rf"{_line_pattern(names, listed)}|{keyed}|{marked}"
+
+
+def _choice(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
+    labels = _any_of(_labels(reads))
+    names = (*_CHOICES, reads["verdict"].lower())
+    orders = (
+        rf"(?:^|[.!?:])[ \t]{{0,3}}(?:please[ \t])?{_any_of(_CHOOSING)}[ \t]{{1,3}}"
+        rf"(?:with[ \t])?{_MARK}{labels}{_LINE_CLOSED}"
+    )
+    marked = rf"\[\[[ \t]?{labels}[ \t]?\]\]"
+    return (*names, *_CHOOSING, "[["), rf"{_line_pattern(names, labels)}|{orders}|{marked}"
+
+
+def _labels(reads: Mapping[str, Any]) -> list[str]:
+    return [word.lower() for label, about in reads["labels"].items() for word in (label, *about["aliases"])]
+
+
+def _standalone_labels(reads: Mapping[str, Any]) -> frozenset[str]:
+    if reads["kind"] != "choice":
+        return frozenset()
+    return frozenset(label for label in map(_strip_marks, _labels(reads)) if len(label) >= _SHORT)
+
+
+def _any_of(words: Iterable[str]) -> str:
+    longest = sorted(set(words), key=lambda word: (-len(word), word))
+    return "(?:" + "|".join(re.escape(word) for word in longest) + ")"
+
+
+def _set_to_pattern(names: Iterable[str], values: str) -> str:
+    return rf"\bset[ \t]{{1,3}}{_MARK}{_any_of(names)}{_MARK}[ \t]{{1,3}}to[ \t]{{1,3}}{_MARK}{values}\b"
+
+
+def _line_pattern(names: Iterable[str], value: str) -> str:
+    """A line that is a label with its value and nothing else."""
+    out_of = r"(?:[ \t]?(?:/|out[ \t]of)[ \t]?[0-9]{1,3})?"
+    head = rf"^{_LEAD}(?:(?:final|overall|my|the)[ \t]){{0,2}}{_any_of(names)}"
+    return rf"{head}{_SAYS}{value}{out_of}{_MARK}[ \t.!,)}}\]]{{0,4}}$"
+
+
+def _strip_marks(line: str) -> str:
+    return line.strip(" \t\r\n>*_`\"'#.!")
+
+
+def _has_list(text: str, low: float, high: float) -> bool:
+    """Whether a line is a list of scores: any of several lines, or a long one that stands alone."""
+    lines = [line.strip(" \t\r>*_`.[]") for line in text.splitlines()]
+    lines = [line for line in lines if line]
+    for line in lines:
+        # Longer than any batch has scores: no list, and not looked at number by number.
+        if len(line) > 600 or not (line[0].isdigit() and "," in line):
+            continue
+        parts = [part.strip() for part in line.split(",")]
+        if len(parts) < (2 if len(lines) > 1 else _FEW) or not all(re.fullmatch(_LINE_NUMBER, part) for part in parts):
+            continue
+        if all(low <= float(part) <= high for part in parts):
+            return True
+    return False
+
+
+class Delimiters:
+    """The literal lines of a template: what stands alone on a line, what opens one before a value, long phrases."""
+
+    def __init__(self, parts: Sequence[Template]) -> None:
+        self._lines: set[str] = set()
+        self._openings: set[str] = set()
+        phrases: set[str] = set()
+        self._tags: set[str] = set()
+        for part in parts:
+            for place, literal in enumerate(part.literals):
+                pieces = literal.lower().split("\n")
+                self._tags.update(_TAG.findall(literal.lower()))
+                phrases.update(_normalize(piece) for piece in pieces if len(_WORD.findall(piece)) >= _PHRASE)
+                # The first piece goes on after a value, the last one before the next: neither is a whole line.
+                whole = pieces[place > 0 : len(pieces) - (place < len(part.names))]
+                self._lines.update(_normalize(piece) for piece in whole if _is_telling(piece))
+                if place < len(part.names) and (place == 0 or len(pieces) > 1) and _OPENS.match(pieces[-1]):
+                    self._openings.add(_normalize(pieces[-1]))
+        self._phrases = tuple(sorted(phrases))
+        signs = (*phrases, *self._lines, *self._openings, *self._tags)
+        self._shortest = min(map(len, signs), default=0)
+        self._shortest_phrase = min(map(len, phrases), default=0)
+
+    def appear_in(self, lowered: str) -> bool:
+        """Whether the text, in lower case, holds one of them; of openings of one word it takes two."""
+        if len(lowered) < self._shortest:
+            return False
+        if self._tags and any(tag in lowered for tag in self._tags):
+            return True
+        lines = {_normalize(line) for line in lowered.splitlines()}
+        if not self._lines.isdisjoint(lines):
+            return True
+        if len(lowered) >= self._shortest_phrase:
+            joined = " ".join(lowered.split())
+            if any(phrase in joined for phrase in self._phrases):
+                return True
+        opened = {opening for opening in self._openings if any(line.startswith(opening) for line in lines)}
+        return len(opened) > 1 or any(len(_WORD.findall(opening)) > 1 for opening in opened)
+
+
+def _is_telling(line: str) -> bool:
+    """Whether a line of the prompt is one that hardly anything else has."""
+    words = len(_WORD.findall(line))
+    bracketed = line.strip().startswith("[") and line.strip().endswith("]")
+    return words >= 3 or (words >= 2 and bracketed) or (words >= 1 and _RULED.search(line) is not None)
+
+
+def _normalize(line: str) -> str:
+    return " ".join(line.split()).strip("> *_`")
+
+
+def visible_text(text: str) -> str:
     """The text as it looks to a reader."""
-    return text if text.isascii() else text.translate(_SEEN)
+    return text if text.isascii() else text.translate(_VISIBLE)
 
 
 def _holds(text: str, parts: Sequence[str]) -> bool:

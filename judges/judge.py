@@ -154,7 +154,7 @@ class Judge:
 
     def fields(self, template: str) -> list[str]:
         """The item's fields that stand in the template."""
-        return list(dict.fromkeys(binding.field for _, binding in self._places[template]))
+        return list(dict.fromkeys(binding.field for _, binding in self._bindings[template]))
 
     def missing(self, item: Item, template: str) -> list[str]:
         """The item's fields that the template needs and that are absent or null. An empty response is not missing."""
@@ -162,7 +162,7 @@ class Judge:
 
     def fault(self, item: Item, template: str) -> str | None:
         """Why the item cannot be put into the template although nothing is missing; None: it can."""
-        for _, binding in self._places[template]:
+        for _, binding in self._bindings[template]:
             if binding.form == "sentences":
                 try:
                     keyed_sentences(item.fields.get(binding.field))
@@ -207,15 +207,15 @@ class Judge:
             (name,) = self.verdict_fields
             return [replace(reading, verdict={name: value}) for value in reading.verdict["scores"]]
         if self._spec.scoring:
-            return [self._noted(reading, item) for item in items]
+            return [self._add_notes(reading, item) for item in items]
         return [reading] * len(items)
 
-    def _noted(self, reading: Scored, item: Item) -> Reading:
+    def _add_notes(self, reading: Scored, item: Item) -> Reading:
         assert self._spec.scoring is not None
-        found = self._spec.scoring.notes(reading.verdict, item)
-        if isinstance(found, Malformed):
-            return found
-        provenance = replace(reading.provenance, notes=(*reading.provenance.notes, *found))
+        notes = self._spec.scoring.notes(reading.verdict, item)
+        if isinstance(notes, Malformed):
+            return notes
+        provenance = replace(reading.provenance, notes=(*reading.provenance.notes, *notes))
         return replace(reading, provenance=provenance)
 
     def check(self, verdict: Mapping[str, Any], item: Item) -> None:
@@ -279,19 +279,19 @@ class Judge:
         return _canonical(self.meaning["reads"] | ({"code": self.code} if self.code else {}))
 
     @cached_property
-    def _places(self) -> dict[str, list[tuple[str, Binding]]]:
+    def _bindings(self) -> dict[str, list[tuple[str, Binding]]]:
         """Template → the places of it that an item fills, and what fills them."""
-        found = {}
+        bindings = {}
         for template, parts in self._parsed.items():
             names = dict.fromkeys(name for part in parts.values() for name in part.names)
             own = [name for name in names if not (self.batch and name == NUMBER)]
-            found[template] = [(name, self._spec.bind.get(name) or Binding(field=name)) for name in own]
-        return found
+            bindings[template] = [(name, self._spec.bind.get(name) or Binding(field=name)) for name in own]
+        return bindings
 
     def values(self, item: Item, template: str) -> dict[str, str]:
         """The item's texts, by the places of the template that they fill."""
         values = {}
-        for name, binding in self._places[template]:
+        for name, binding in self._bindings[template]:
             value = item.fields.get(binding.field)
             values[name] = as_lines(keyed_sentences(value)) if binding.form == "sentences" else text_of(value)
         return values

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 from .judge import Judge
 from .python_judges import load_object, text_of_file
 from .spec import JudgeSpec
-from .strict_yaml import JudgeError, parse_value, parse_yaml
+from .strict_yaml import JudgeError, did_you_mean, parse_value, parse_yaml
 from .validation_errors import explain
 
 Kind = TypeVar("Kind", bound=Judge)
@@ -43,9 +42,8 @@ def load_judge(ref: str, base: Path) -> Judge:
     if ref in names:
         text = (resources.files(__package__) / "library" / f"{ref}.yaml").read_text(encoding="utf-8")
         return parse_judge(text, f"library/{ref}.yaml")
-    near = difflib.get_close_matches(ref, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"the library has {', '.join(names)}"
-    raise JudgeError(f"unknown judge {ref!r}; {hint} (a judge of your own is named by its path, ending in .yaml)")
+    hint = did_you_mean(ref, names) or f"; the library has {', '.join(names)}"
+    raise JudgeError(f"unknown judge {ref!r}{hint} (a judge of your own is named by its path, ending in .yaml)")
 
 
 @overload
@@ -61,7 +59,7 @@ def parse_judge(data: str | Mapping[str, Any], where: str, kind: type[Judge] = J
 
     `kind` is the class to make it of. `code` is what `Judge.code` said of a judge whose code is not at hand.
     """
-    text = data if isinstance(data, str) else _written(data, where)
+    text = data if isinstance(data, str) else _to_yaml(data, where)
     try:
         spec = JudgeSpec.model_validate(parse_yaml(text, where, "name, reads, templates, route"))
     except ValidationError as error:
@@ -69,7 +67,7 @@ def parse_judge(data: str | Mapping[str, Any], where: str, kind: type[Judge] = J
     return kind(spec, text, code)
 
 
-def _written(data: Mapping[str, Any], where: str) -> str:
+def _to_yaml(data: Mapping[str, Any], where: str) -> str:
     """The mapping as YAML that reads as the same mapping."""
     for as_it_is in (True, False):  # a few characters are read otherwise than written, unless escaped
         try:
@@ -83,11 +81,11 @@ def _written(data: Mapping[str, Any], where: str) -> str:
 
 def _python_judge(path: Path, name: str) -> Judge:
     text = text_of_file(path)
-    found = load_object(text, str(path), name)
-    if isinstance(found, Mapping | str):
-        return parse_judge(found, f"{path}:{name}")
-    if not isinstance(found, Judge):
-        raise JudgeError(f"{path}: {name!r} must be a judge or a judge's data, not {type(found).__name__}")
-    if found.code:
-        found.origin = (text, str(path), name)
-    return found
+    value = load_object(text, str(path), name)
+    if isinstance(value, Mapping | str):
+        return parse_judge(value, f"{path}:{name}")
+    if not isinstance(value, Judge):
+        raise JudgeError(f"{path}: {name!r} must be a judge or a judge's data, not {type(value).__name__}")
+    if value.code:
+        value.origin = (text, str(path), name)
+    return value

@@ -58,12 +58,12 @@ def _number(reads: ScoresReads) -> str:
     if (high - low) / step < _MOST_VALUES:
         values = [low + step * place for place in range(int((high - low) / step) + 1)]
         # The longer first: an engine that takes the first that fits must not stop at the 1 of 10.
-        written = sorted((f"{_plain(value)}" for value in values), key=lambda text: (-len(text), text))
+        written = sorted((f"{_to_text(value)}" for value in values), key=lambda text: (-len(text), text))
         return f"({'|'.join(re.escape(text) for text in written)})".replace("\\-", "-")
     sign = "-?" if low < 0 else ""
     fraction = "" if step % 1 == 0 and low % 1 == 0 else r"(\.[0-9]{0,5}[1-9])?"
     return f"({sign}(0|[1-9][0-9]{{0,8}}){fraction})"
 
 
-def _plain(value: Decimal) -> str:
+def _to_text(value: Decimal) -> str:
     return f"{value.normalize():f}"

@@ -39,7 +39,7 @@ def check_scores_method(scores: Callable[..., dict[str, float]]) -> Callable[...
 
     @wraps(scores)
     def within(self: Any, *arguments: Any, **named: Any) -> dict[str, float]:
-        return _held_to_scales(self, scores(self, *arguments, **named))
+        return _check_scores(self, scores(self, *arguments, **named))
 
     return within
 
@@ -58,7 +58,7 @@ def check_verdict(judge: Any, types: Mapping[str, str], verdict: Mapping[str, An
             raise JudgeError(f"judge {judge.name!r}: the verdict's {name} must be a JSON {types[name]}, not {value!r}")
     if judge.choices and (strangers := set(verdict.values()) - set(judge.choices)):
         raise JudgeError(f"judge {judge.name!r}: {strangers.pop()!r} is none of its labels")
-    _held_to_scales(judge, judge.scores(verdict, item))
+    _check_scores(judge, judge.scores(verdict, item))
 
 
 def code_of(kind: type, base: type) -> str:
@@ -81,7 +81,7 @@ def load_object(text: str, where: str, name: str) -> Any:
             exec(compile(text, where, "exec"), module.__dict__)
         except Exception as error:
             del sys.modules[key]
-            raise JudgeError(f"{where}: {_told(error, where)}") from error
+            raise JudgeError(f"{where}: {_describe_error(error, where)}") from error
     try:
         return getattr(module, name)
     except AttributeError:
@@ -98,21 +98,21 @@ def text_of_file(path: Path) -> str:
         raise JudgeError(f"{path}: not UTF-8 at byte {error.start}") from None
 
 
-def _held_to_scales(judge: Any, scores: Mapping[str, Any]) -> dict[str, float]:
-    found = {}
+def _check_scores(judge: Any, scores: Mapping[str, Any]) -> dict[str, float]:
+    checked = {}
     for name, value in scores.items():
         scale = judge.scales().get(name)
         if scale is None:
             raise JudgeError(f"judge {judge.name!r}: there is no score {name!r}; its data names {list(judge.scales())}")
-        found[name] = float(value)
+        checked[name] = float(value)
         low, high = (0.0, 1.0) if scale.binary else (scale.low, scale.high)
-        inside = (low is None or found[name] >= low) and (high is None or found[name] <= high)
-        if not (inside and math.isfinite(found[name])) or (scale.binary and found[name] not in (0.0, 1.0)):
+        inside = (low is None or checked[name] >= low) and (high is None or checked[name] <= high)
+        if not (inside and math.isfinite(checked[name])) or (scale.binary and checked[name] not in (0.0, 1.0)):
             raise JudgeError(f"judge {judge.name!r}: the score {name!r} cannot be {value!r}; its data says {scale}")
-    return found
+    return checked
 
 
-def _told(error: Exception, where: str) -> str:
+def _describe_error(error: Exception, where: str) -> str:
     """The error and the last line of the file that it came from."""
     line = error.lineno if isinstance(error, SyntaxError) else None
     trace = error.__traceback__
@@ -120,8 +120,8 @@ def _told(error: Exception, where: str) -> str:
         if trace.tb_frame.f_code.co_filename == where:
             line = trace.tb_lineno
         trace = trace.tb_next
-    told = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{f'line {line}: ' if line else ''}{type(error).__name__}: {told}"
+    message = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{f'line {line}: ' if line else ''}{type(error).__name__}: {message}"
 
 
 def _source(kind: type, base: type) -> str:

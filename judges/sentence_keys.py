@@ -30,23 +30,23 @@ def keyed_sentences(value: Any) -> list[Sentence]:
     no blank: by that it is told from documents of two plain sentences, and what may be either is refused.
     """
     if not _is_list(value):
-        raise ValueError(f"{_WHOLE}, not {_named(value)}")
-    found: dict[str, str] = {}
+        raise ValueError(f"{_WHOLE}, not {_describe(value)}")
+    texts: dict[str, str] = {}
     paths: dict[str, str] = {}
     first: tuple[bool, str] | None = None
     for path, document, number, sentence in _each(value):
-        given, text = _sentence(sentence, path)
-        first = first or (given is None, path)
-        if first[0] != (given is None):
-            with_key, without = (first[1], path) if given is None else (path, first[1])
+        own_key, text = _sentence(sentence, path)
+        first = first or (own_key is None, path)
+        if first[0] != (own_key is None):
+            with_key, without = (first[1], path) if own_key is None else (path, first[1])
             raise ValueError(f"{without}: has no key, but {with_key} has one")
-        key = _made(document, number) if given is None else given
-        if key in found:
+        key = _make_key(document, number) if own_key is None else own_key
+        if key in texts:
             raise ValueError(f"{path}: the key {key!r} is that of {paths[key]} already")
-        found[key], paths[key] = text, path
-    if not found:
+        texts[key], paths[key] = text, path
+    if not texts:
         raise ValueError("holds no sentence")
-    return list(found.items())
+    return list(texts.items())
 
 
 def as_lines(sentences: Sequence[Sentence]) -> str:
@@ -61,7 +61,7 @@ def _each(value: Sequence[Any]) -> list[tuple[str, int, int, Any]]:
         return [(f"[{number}]", 0, number, sentence) for number, sentence in enumerate(value)]
     if not all(lists):
         odd = lists.index(not lists[0])
-        raise ValueError(f"[{odd}]: is {_named(value[odd])}, but [0] is {_named(value[0])}; {_WHOLE}")
+        raise ValueError(f"[{odd}]: is {_describe(value[odd])}, but [0] is {_describe(value[0])}; {_WHOLE}")
     return [
         (f"[{document}][{number}]", document, number, sentence)
         for document, sentences in enumerate(value)
@@ -95,23 +95,23 @@ def _sentence(value: Any, path: str) -> tuple[str | None, str]:
     elif _is_list(value) and len(value) == 2:
         key, text = value
     else:
-        raise ValueError(f"{path}: {_ONE}, not {_named(value)}")
+        raise ValueError(f"{path}: {_ONE}, not {_describe(value)}")
     for part, what in ((key, "key"), (text, "text")):
         if not isinstance(part, str):
-            raise ValueError(f"{path}: the {what} must be a text, not {_named(part)}")
+            raise ValueError(f"{path}: the {what} must be a text, not {_describe(part)}")
     if not key or key != key.strip() or len(key.splitlines()) > 1:
         raise ValueError(f"{path}: {key!r} is no key: it is empty, has blanks around it, or a line break in it")
     return key, text
 
 
 def _of_mapping(value: Mapping[Any, Any], names: tuple[str, ...], path: str) -> Any:
-    given = [name for name in names if name in value]
-    if len(given) != 1:
+    present = [name for name in names if name in value]
+    if len(present) != 1:
         raise ValueError(f"{path}: a mapping that is a sentence has exactly one of {' and '.join(names)}")
-    return value[given[0]]
+    return value[present[0]]
 
 
-def _made(document: int, number: int) -> str:
+def _make_key(document: int, number: int) -> str:
     letters = ""
     rest = number + 1
     while rest:
@@ -124,7 +124,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple)
 
 
-def _named(value: Any) -> str:
+def _describe(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):

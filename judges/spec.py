@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Annotated, Any, Literal
 
@@ -12,6 +11,7 @@ from .condition import Condition, parse_condition
 from .item import CANONICAL_FIELDS
 from .reading import Reads, ScoresReads
 from .sampling import Sampling
+from .strict_yaml import did_you_mean
 from .template import NUMBER, parse_template
 from .trace_scores import Trace
 
@@ -159,31 +159,16 @@ class JudgeSpec(_Record):
     def _check_names(self) -> None:
         used: set[str] = set()
         blind: list[str] = []
-        for name, roles in self.messages().items():
+        for template, roles in self.messages().items():
             fields: set[str] = set()
             for role, text in roles.items():
-                try:
-                    places = parse_template(text).names
-                except ValueError as error:
-                    raise ValueError(f"templates.{name}: {error}") from None
-                used.update(places)
-                fields.update(self.bind[place].field if place in self.bind else place for place in places)
-                for place in places:
-                    if self.batch and role == "system":
-                        raise ValueError(f"templates.{name}.system: {{{place}}}: one system text stands for all items")
-                    if self.batch and place == NUMBER:
-                        continue
-                    if place not in self.bind and place not in CANONICAL_FIELDS:
-                        known = [*CANONICAL_FIELDS, *self.bind]
-                        raise ValueError(
-                            f"templates.{name}: {{{place}}} is no canonical field and is not bound"
-                            + _meant(place, known)
-                            + f" (an item's own field is used through bind: {{{place}: {place}}})"
-                        )
-            blind += [] if "response" in fields else [name]
+                names = self._names_in(template, role, text)
+                used.update(names)
+                fields.update(self.bind[name].field if name in self.bind else name for name in names)
+            blind += [] if "response" in fields else [template]
         for name in self.bind:
             if name not in used:
-                raise ValueError(f"bind.{name}: no template uses {{{name}}}" + _meant(name, sorted(used)))
+                raise ValueError(f"bind.{name}: no template uses {{{name}}}" + did_you_mean(name, sorted(used)))
             if self.batch and name == NUMBER:
                 raise ValueError(f"bind.{name}: is the number of a block")
         if blind and not self.ignores_response:
@@ -193,6 +178,23 @@ class JudgeSpec(_Record):
             )
         if self.ignores_response and not blind:
             raise ValueError("ignores_response: every template holds the response")
+
+    def _names_in(self, template: str, role: str, text: str) -> tuple[str, ...]:
+        """The names in a template's text. ValueError where one leads nowhere."""
+        try:
+            names = parse_template(text).names
+        except ValueError as error:
+            raise ValueError(f"templates.{template}: {error}") from None
+        for name in names:
+            if self.batch and role == "system":
+                raise ValueError(f"templates.{template}.system: {{{name}}}: one system text stands for all items")
+            if not (self.batch and name == NUMBER) and name not in self.bind and name not in CANONICAL_FIELDS:
+                raise ValueError(
+                    f"templates.{template}: {{{name}}} is no canonical field and is not bound"
+                    + did_you_mean(name, [*CANONICAL_FIELDS, *self.bind])
+                    + f" (an item's own field is used through bind: {{{name}: {name}}})"
+                )
+        return names
 
     def _check_batch(self) -> None:
         if self.batch is None:
@@ -206,14 +208,9 @@ class JudgeSpec(_Record):
     def _check_routes(self) -> None:
         for number, route in enumerate(self.route):
             if route.template not in self.templates:
-                near = _meant(route.template, list(self.templates))
+                near = did_you_mean(route.template, list(self.templates))
                 raise ValueError(f"route.{number}.template: there is no template {route.template!r}{near}")
             if route.when is None and number < len(self.route) - 1:
                 raise ValueError(f"route.{number}: takes every item, so that the routes after it are never reached")
         if unused := set(self.templates) - {route.template for route in self.route}:
             raise ValueError(f"templates.{sorted(unused)[0]}: no route leads to it")
-
-
-def _meant(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

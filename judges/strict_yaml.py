@@ -5,6 +5,8 @@ Hides how the library fails: what comes out is a JudgeError with the file and th
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
@@ -55,3 +57,9 @@ def parse_yaml(text: str, where: str, keys: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise JudgeError(f"{where}: must be a mapping with the keys {keys}")
     return data
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?`, ready to be appended; empty where no known name is near."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -3,10 +3,8 @@
 A value that is put in is never looked at again, so `{}`, `{{7*7}}` or `{0.__class__}` in an answer reach the judge
 model byte for byte. `{{` and `}}` in a template are literal braces; a lone brace is an error when the judge is loaded.
 
-Several items in one request: numbered blocks under one instruction, and what in an item could pass for a block.
-
-Hides how blocks are numbered and joined, and how the text that opens a part of a block is recognized inside an item's
-own text: such an item could pass off its text as a neighbour's block, so it is judged alone.
+A batch is one template's blocks, numbered from 1. An item whose text opens a line as a block does could pass for its
+neighbour: `Blocks` finds it, so that it is judged alone.
 """
 
 from __future__ import annotations
@@ -15,6 +13,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+NUMBER = "number"
+"""The place in a block's text that its number fills."""
+
+_BETWEEN = "\n\n"
+# What a reader, and a model, takes for the start of a line: any line break, then quotation or markdown marks.
+_LINE_START = "(?:\\A|[\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029])[^\\w\\n]{0,12}"
 _TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}|[{}]")
 
 
@@ -57,16 +61,6 @@ def parse_template(text: str) -> Template:
     literal.append(text[end:])
     literals.append("".join(literal))
     return Template(tuple(literals), tuple(names))
-
-
-pass  # MOVED-EMPTY
-
-NUMBER = "number"
-"""The place in a block's text that its number fills."""
-
-_BETWEEN = "\n\n"
-# What a reader, and a model, takes for the start of a line: any line break, then quotation or markdown marks.
-_LINE_START = "(?:\\A|[\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029])[^\\w\\n]{0,12}"
 
 
 class Blocks:

@@ -58,7 +58,7 @@ class Trace(BaseModel):
             if name not in reads.verdict:
                 raise ValueError(f"scoring.{role}: {name!r} is no field of the verdict")
             if not _agrees(properties[name], needed):
-                raise ValueError(f"scoring.{role}: {name!r} must be of the type {_typed(needed)}")
+                raise ValueError(f"scoring.{role}: {name!r} must be of the type {_type_name(needed)}")
         entry = properties[self.support]["items"]
         for name, kind in (("sentence_key", "string"), ("is_supported", "boolean")):
             if entry.get("properties", {}).get(name, {}).get("type") != kind or name not in entry.get("required", []):
@@ -76,7 +76,7 @@ class Trace(BaseModel):
     def scores(self, verdict: Mapping[str, Any], item: Item) -> dict[str, float]:
         """|R|/|D|, |U|/|D|, |R∩U|/|R| (1.0 where R is empty), and whether the whole answer is supported."""
         keys = self._keys(item)
-        relevant, utilized = (list(map(keys.meant, verdict[name])) for name in (self.relevant, self.utilized))
+        relevant, utilized = (list(map(keys.resolve, verdict[name])) for name in (self.relevant, self.utilized))
         both = set(relevant) & set(utilized)
         return {
             "relevance": len(relevant) / len(keys.own),
@@ -90,40 +90,40 @@ class Trace(BaseModel):
         keys = self._keys(item)
         cited = [*verdict[self.relevant], *verdict[self.utilized]]
         support = verdict[self.support]
-        relevant, utilized = (list(map(keys.meant, verdict[name])) for name in (self.relevant, self.utilized))
+        relevant, utilized = (list(map(keys.resolve, verdict[name])) for name in (self.relevant, self.utilized))
         examples = sum(keys.is_example(key) for key in cited)
         if cited and examples == len(cited):
             return Malformed(Reason.SCHEMA_ECHO, "every key is one of the prompt's own example")
         counts: Counter[str] = Counter()
         for key in [*cited, *(entry["sentence_key"] for entry in support)]:
-            counts.update(keys.spelling(key))
-        counts["unknown_keys"] = sum(keys.meant(key) not in keys.own for key in cited)
+            counts.update(keys.spelling_notes(key))
+        counts["unknown_keys"] = sum(keys.resolve(key) not in keys.own for key in cited)
         counts["example_keys"] = examples
         counts["duplicate_keys"] = len(cited) - len(set(relevant)) - len(set(utilized))
         counts["utilized_not_relevant"] = len(set(utilized) - set(relevant))
         self._count_support(counts, verdict, keys, {*relevant, *utilized})
-        found = [f"{code}:{count}" for code, count in counts.items() if count]
-        found += [
+        notes = [f"{code}:{count}" for code, count in counts.items() if count]
+        notes += [
             f"above_one:{name}"
             for name, of in (("relevance", relevant), ("utilization", utilized))
             if len(of) > len(keys.own)
         ]
-        found += [] if relevant else ["nothing_relevant"]
+        notes += [] if relevant else ["nothing_relevant"]
         if support and not verdict[self.adherent] and all(entry["is_supported"] for entry in support):
-            found.append("sentences_supported_overall_not")
-        return tuple(found)
+            notes.append("sentences_supported_overall_not")
+        return tuple(notes)
 
     def _count_support(self, counts: Counter[str], verdict: Mapping[str, Any], keys: _Keys, cited: set[str]) -> None:
         entries: dict[str, list[bool]] = {}
         for entry in verdict[self.support]:
-            entries.setdefault(keys.meant(entry["sentence_key"]), []).append(entry["is_supported"])
+            entries.setdefault(keys.resolve(entry["sentence_key"]), []).append(entry["is_supported"])
             counts["support_unexplained"] += "explanation" not in entry
         counts["support_missing"] = len(cited - set(entries))
-        counts["support_unknown"] = sum(len(said) for key, said in entries.items() if key not in keys.own)
-        counts["support_repeated"] = sum(len(said) - 1 for said in entries.values())
-        counts["support_conflict"] = sum(len(set(said)) > 1 for said in entries.values())
+        counts["support_unknown"] = sum(len(supports) for key, supports in entries.items() if key not in keys.own)
+        counts["support_repeated"] = sum(len(supports) - 1 for supports in entries.values())
+        counts["support_conflict"] = sum(len(set(supports)) > 1 for supports in entries.values())
         if verdict[self.adherent]:
-            counts["supported_overall_not_sentences"] = sum(said.count(False) for said in entries.values())
+            counts["supported_overall_not_sentences"] = sum(supports.count(False) for supports in entries.values())
 
     def _keys(self, item: Item) -> _Keys:
         own = [key for key, _ in keyed_sentences(item.fields.get(self.sentences))]
@@ -135,13 +135,13 @@ class _Keys:
 
     def __init__(self, own: Iterable[str], examples: Iterable[str]) -> None:
         self.own = frozenset(own)
-        self._examples = frozenset(map(_folded, examples))
+        self._examples = frozenset(map(_fold, examples))
 
     @cached_property
     def _lenient(self) -> list[tuple[Callable[[str], str], dict[str, list[str]]]]:
         """Ways to compare, the stricter first; each with the item's keys by their form."""
         ways: list[tuple[Callable[[str], str], dict[str, list[str]]]] = []
-        for form in (_bare, _folded):
+        for form in (_strip, _fold):
             index: dict[str, list[str]] = {}
             for key in self.own:
                 index.setdefault(form(key), []).append(key)
@@ -149,7 +149,7 @@ class _Keys:
             ways.append((form, index))
         return ways
 
-    def meant(self, written: str) -> str:
+    def resolve(self, written: str) -> str:
         """The item's key; what is written, where it is none of them or could be several."""
         if written in self.own:
             return written
@@ -158,24 +158,24 @@ class _Keys:
                 return fitting[0]
         return written
 
-    def spelling(self, written: str) -> list[str]:
+    def spelling_notes(self, written: str) -> list[str]:
         """How the key as written differs from the item's key that is meant."""
-        key = self.meant(written)
+        key = self.resolve(written)
         if key == written or key not in self.own:
             return []
-        core, around = _peeled(written)
-        own_core, own_around = _peeled(key)
-        found = ["key_case"] if core != own_core else []
-        found += ["key_dot"] if ("." in around) != ("." in own_around) else []
-        found += ["key_wrapped"] if set(around) - {"."} != set(own_around) - {"."} else []
-        return found or ["key_wrapped"]
+        core, around = _peel(written)
+        own_core, own_around = _peel(key)
+        notes = ["key_case"] if core != own_core else []
+        notes += ["key_dot"] if ("." in around) != ("." in own_around) else []
+        notes += ["key_wrapped"] if set(around) - {"."} != set(own_around) - {"."} else []
+        return notes or ["key_wrapped"]
 
     def is_example(self, written: str) -> bool:
         """Whether this is a key of the prompt's example, and none of the item's."""
-        return self.meant(written) not in self.own and _folded(written) in self._examples
+        return self.resolve(written) not in self.own and _fold(written) in self._examples
 
 
-def _peeled(key: str) -> tuple[str, str]:
+def _peel(key: str) -> tuple[str, str]:
     """The key without what stands around it and without dots at its end; and what was taken away."""
     core = key
     while (shorter := core.strip(_AROUND).rstrip(".")) != core:
@@ -184,12 +184,12 @@ def _peeled(key: str) -> tuple[str, str]:
     return core, key[:start] + key[start + len(core) :]
 
 
-def _bare(key: str) -> str:
-    return _peeled(key)[0]
+def _strip(key: str) -> str:
+    return _peel(key)[0]
 
 
-def _folded(key: str) -> str:
-    return _bare(key).casefold()
+def _fold(key: str) -> str:
+    return _strip(key).casefold()
 
 
 def _agrees(schema: Mapping[str, Any], needed: Mapping[str, Any]) -> bool:
@@ -198,5 +198,5 @@ def _agrees(schema: Mapping[str, Any], needed: Mapping[str, Any]) -> bool:
     return "items" not in needed or _agrees(schema["items"], needed["items"])
 
 
-def _typed(needed: Mapping[str, Any]) -> str:
+def _type_name(needed: Mapping[str, Any]) -> str:
     return "array of strings" if "items" in needed else str(needed["type"])

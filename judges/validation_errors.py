@@ -6,7 +6,6 @@ comes out is a line for each fault with the key as the user wrote it, and the na
 
 from __future__ import annotations
 
-import difflib
 import json
 import types
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from .strict_yaml import JudgeError
+from .strict_yaml import JudgeError, did_you_mean
 
 _LONGEST = 60
 _WANTED = {
@@ -64,21 +63,21 @@ class _Fault:
 
 def _lines(error: ValidationError, record: type[BaseModel]) -> Iterator[str]:
     faults = [_fault(fault, record) for fault in error.errors()]
-    told: set[tuple[str, ...]] = set()
+    reported: set[tuple[str, ...]] = set()
     for fault in faults:
         if fault.union is None:
-            yield _line(fault.path, _wording(fault))
-        elif fault.union not in told:
-            told.add(fault.union)
-            yield from _of_union([other for other in faults if other.union == fault.union], fault.union)
+            yield _line(fault.path, _message(fault))
+        elif fault.union not in reported:
+            reported.add(fault.union)
+            yield from _union_lines([other for other in faults if other.union == fault.union], fault.union)
 
 
-def _of_union(faults: Sequence[_Fault], path: tuple[str, ...]) -> Iterator[str]:
+def _union_lines(faults: Sequence[_Fault], path: tuple[str, ...]) -> Iterator[str]:
     """Of the branches those that the user can have meant; where none fits by its type, what all of them want."""
     within = [fault for fault in faults if len(fault.path) > len(path)]
-    meant = within or [fault for fault in faults if not _is_of_type(fault)]
-    if meant:
-        yield from dict.fromkeys(_line(fault.path, _wording(fault)) for fault in meant)
+    likely = within or [fault for fault in faults if not _is_of_type(fault)]
+    if likely:
+        yield from dict.fromkeys(_line(fault.path, _message(fault)) for fault in likely)
     else:
         yield _line(path, _mismatch(faults))
 
@@ -88,25 +87,22 @@ def _line(path: Sequence[str], message: str) -> str:
     return f"{'.'.join(path)}: {message}" if path else message
 
 
-def _wording(fault: _Fault) -> str:
+def _message(fault: _Fault) -> str:
     context = fault.context
     match fault.type:
         case "extra_forbidden":
-            near = _near(fault.path[-1], sorted(_keys(fault.around)))
-            return "unknown key" + near
+            return "unknown key" + did_you_mean(fault.path[-1], sorted(_keys(fault.around)))
         case "missing" | "union_tag_not_found":
             return "is missing" + (f" ({_kinds(context, fault.here)})" if fault.type != "missing" else "")
         case "union_tag_invalid":
-            tags = _quoted(context["expected_tags"])
-            return f"unknown {fault.path[-1]} {context['tag']!r}{_near(context['tag'], tags)} ({_kinds(context, tags)})"
+            tags = _words_in(context["expected_tags"])
+            hint = did_you_mean(context["tag"], tags)
+            return f"unknown {fault.path[-1]} {context['tag']!r}{hint} ({_kinds(context, tags)})"
         case "string_too_short":
             return "must not be empty"
         case "too_short" | "too_long":
-            bound, number = (
-                ("least", context.get("min_length"))
-                if fault.type == "too_short"
-                else ("most", context.get("max_length"))
-            )
+            bound, key = ("least", "min_length") if fault.type == "too_short" else ("most", "max_length")
+            number = context[key]
             return f"must have at {bound} {number} entr{'y' if number == 1 else 'ies'}, not {context['actual_length']}"
         case "finite_number":
             return "must be a finite number"
@@ -116,7 +112,7 @@ def _wording(fault: _Fault) -> str:
         return "the key must be a text; quote it"
     if fault.type in _BOUNDS:
         key, bound = _BOUNDS[fault.type]
-        return f"must be {bound} {context[key]:g}, not {_shown(fault.input)}"
+        return f"must be {bound} {context[key]:g}, not {_describe(fault.input)}"
     if _is_of_type(fault):
         return _mismatch([fault])
     return fault.message.replace("Input should be", "must be").replace("Input should", "must")
@@ -128,24 +124,24 @@ def _is_of_type(fault: _Fault) -> bool:
 
 def _mismatch(faults: Sequence[_Fault]) -> str:
     """What could stand there, and what does."""
-    words = [word for fault in faults if fault.type == "literal_error" for word in _quoted(fault.context["expected"])]
+    words = [word for fault in faults if fault.type == "literal_error" for word in _words_in(fault.context["expected"])]
     wanted = [*words, *dict.fromkeys(_WANTED[fault.type] for fault in faults if fault.type in _WANTED)]
     if "a number" in wanted and "a whole number" in wanted:
         wanted.remove("a whole number")
     value = faults[0].input
-    text = f"must be {_listed(wanted, 'or')}"
+    text = f"must be {_join(wanted, 'or')}"
     if wanted == ["a mapping"] and (keys := list(_keys(faults[0].here))):
         tags = _tags(faults[0].here[0], keys[0])
-        told = ", ".join(keys[:4]) + (", …" if len(keys) > 4 else "")
-        text += f" such as {{{keys[0]}: {tags[0]}}}" if tags else f" (with the keys {told})"
+        shown_keys = ", ".join(keys[:4]) + (", …" if len(keys) > 4 else "")
+        text += f" such as {{{keys[0]}: {tags[0]}}}" if tags else f" (with the keys {shown_keys})"
     elif wanted == ["a list"]:
         text += " (each entry after a '-', or [a, b])"
     # What stands in place of a list or a mapping is never shown: it may be a header with a key.
     shows = bool(words) or not isinstance(value, str) or {"a number", "a whole number", "true or false"} & set(wanted)
-    text += f", not {_shown(value) if shows else 'a text'}"
+    text += f", not {_describe(value) if shows else 'a text'}"
     if isinstance(value, str):
         if words:
-            text += _near(value, words)
+            text += did_you_mean(value, words)
         elif _reads_as_number(value):
             text += " (without the quotes)"
     elif isinstance(value, bool) and "true or false" not in wanted:
@@ -155,7 +151,7 @@ def _mismatch(faults: Sequence[_Fault]) -> str:
     return text
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, dict):
         return "a mapping"
     if isinstance(value, list | tuple):
@@ -167,27 +163,22 @@ def _shown(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool | int | float) else type(value).__name__
 
 
-def _near(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
 def _kinds(context: dict[str, Any], known: Sequence[Any]) -> str:
-    name = _plain(context["discriminator"])
+    name = _unquote(context["discriminator"])
     tags = [tag for entry in known for tag in ([entry] if isinstance(entry, str) else _tags(entry, name))]
     return f"{name}s: {', '.join(tags)}"
 
 
-def _listed(words: Sequence[str], last: str) -> str:
+def _join(words: Sequence[str], last: str) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"
 
 
-def _quoted(text: str) -> list[str]:
+def _words_in(text: str) -> list[str]:
     """The words of pydantic's `'a', 'b' or 'c'`."""
     return text.split("'")[1::2]
 
 
-def _plain(text: str) -> str:
+def _unquote(text: str) -> str:
     return text.strip("'")
 
 
@@ -215,11 +206,11 @@ def _fault(fault: Any, record: type[BaseModel]) -> _Fault:
             chosen = True
             continue
         path.append(str(part))
-        around, here = here, [below for branch in here for below in _below(branch, str(part))]
+        around, here = here, [below for branch in here for below in _types_below(branch, str(part))]
         chosen = False
     context = fault.get("ctx", {})
     if fault["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        path.append(_plain(context["discriminator"]))
+        path.append(_unquote(context["discriminator"]))
     return _Fault(fault["type"], fault["msg"], fault["input"], context, tuple(path), union, around, here)
 
 
@@ -232,7 +223,7 @@ def _branches(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def _below(annotation: Any, key: str) -> list[Any]:
+def _types_below(annotation: Any, key: str) -> list[Any]:
     """The types of what a key, or a place in a list, leads to."""
     if _is_record(annotation):
         for name, field in annotation.model_fields.items():

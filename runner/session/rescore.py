@@ -187,7 +187,7 @@ class _Shard:
             return None
         how = reformat_of(self._judge.reads, read.size)
         text = text_to_copy_from(read.outcome, _reply(read.attempt))
-        verdict = None if how is None or text is None else how.accepted(copy["answer_text"], text)
+        verdict = None if how is None or text is None else how.accept(copy["answer_text"], text)
         reading = None if verdict is None else REFORMAT
         if copy["reading"] != reading:
             self._readings[copy["id"]] = (reading, copy["parser_version"], copy["id"])

@@ -92,7 +92,7 @@ class Reformatter:
         if copied is None:
             return asked.without_copy(), outcomes, last
         asked = asked.with_copy(copied)
-        verdict = how.accepted(copied.text, text)
+        verdict = how.accept(copied.text, text)
         if verdict is None:
             return asked, outcomes, last
         put = tuple(f"{STAGE}_{note}" for note in copied.notes)

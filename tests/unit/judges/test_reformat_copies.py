@@ -127,28 +127,28 @@ def of(reads: dict[str, Any]) -> Reformat:
     ],
 )
 def test_a_copy_stands_where_it_is_one(judge: str, text: str, copy: str | None, accepted: bool) -> None:
-    found = how(judge).accepted(copy, text)
+    found = how(judge).accept(copy, text)
     assert (found is not None) == accepted, found
 
 
 def test_scores_of_a_batch_stand_in_order_and_each_of_them() -> None:
     batch = how("answer-correctness", 3)
     text = "I put the first at 4, the second at 0 and the third at 4."
-    assert batch.accepted("4,0,4", text) == {"scores": [4, 0, 4]}
+    assert batch.accept("4,0,4", text) == {"scores": [4, 0, 4]}
     for copy in ("0,4,4", "4,4,0", "4,0", "4,0,4,4", "4,0,3"):
-        assert batch.accepted(copy, text) is None, copy
+        assert batch.accept(copy, text) is None, copy
 
 
 def test_scores_by_name_and_words_that_a_judge_declares() -> None:
     named = of({"kind": "scores", "names": ["style", "truth"], "low": 1, "high": 10})
-    assert named.accepted("9,8", "I put style at 9 and truth at 8.") == {"style": 9, "truth": 8}
-    assert named.accepted("8,9", "I put style at 9 and truth at 8.") is None
+    assert named.accept("9,8", "I put style at 9 and truth at 8.") == {"style": 9, "truth": 8}
+    assert named.accept("8,9", "I put style at 9 and truth at 8.") is None
     words = of({"kind": "yesno", "aliases": {"yes": ["oui"], "no": ["non"]}})
-    assert words.accepted("yes", "Ma réponse : oui") == {"correct": True}
-    assert words.accepted("yes", "Oui et non") is None
+    assert words.accept("yes", "Ma réponse : oui") == {"correct": True}
+    assert words.accept("yes", "Oui et non") is None
     labels = of({"kind": "choice", "labels": {"CORRECT": {"aliases": ["right"]}, "INCORRECT": {}}})
-    assert labels.accepted("CORRECT", "The verdict that fits is: INCORRECT") is None
-    assert labels.accepted("CORRECT", "This one is right") == {"choice": "CORRECT"}
+    assert labels.accept("CORRECT", "The verdict that fits is: INCORRECT") is None
+    assert labels.accept("CORRECT", "This one is right") == {"choice": "CORRECT"}
 
 
 def test_a_verdict_of_lists_is_not_copied() -> None:
@@ -184,7 +184,7 @@ def test_no_lie_is_taken_of_a_text_without_a_verdict(name: str, reads: AnyReads,
         reply = Reply(text)
         copied_from = text_to_copy_from(judge.read(reply), reply)
         if copied_from is not None:
-            assert reformat.accepted(copy, copied_from) is None, (text, copy)
+            assert reformat.accept(copy, copied_from) is None, (text, copy)
 
 
 @given(before=st.text(max_size=60), after=st.text(max_size=60), copy=st.sampled_from(["yes", "no"]))
@@ -192,13 +192,13 @@ def test_what_is_not_in_the_text_as_a_word_is_never_accepted(before: str, after:
     for text in (before + after, f"{before} eyesight {after}", f"{before} nothing {after}"):
         words = {word.strip("_").lower() for word in "".join(c if c.isalnum() else " " for c in text).split()}
         if copy not in words:
-            assert how("yes-no").accepted(copy, text) is None
+            assert how("yes-no").accept(copy, text) is None
 
 
 @given(number=st.integers(0, 5), text=st.text(alphabet="0123456789 ./,-abc", max_size=30))
 @example(number=5, text="5..0")
 def test_a_number_is_accepted_only_as_a_whole_token(number: int, text: str) -> None:
-    found = how("score-0-5").accepted(str(number), text)
+    found = how("score-0-5").accept(str(number), text)
     if found is not None:
         tokens = text.replace("/", " ").replace(",", " ").replace("-", " ").split()
         assert any(re.fullmatch(rf"{number}(\.0+)?", token.strip(".")) for token in tokens), text
