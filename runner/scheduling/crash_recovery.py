@@ -28,7 +28,7 @@ from runner.worker.outbox import Outbox
 from runner.worker.request import stage_of
 
 from .dispatch import Work
-from .poison_search import DEATHS_ALONE, CrashLoopDetector, RecoveryAction, TrialSubset, after_death
+from .poison_search import DEATHS_ALONE, CrashLoopDetector, RecoveryAction, TrialSubset, decide_after_death
 from .pool import WorkerHandle
 from .run_control import RunControl
 from .task_builder import TaskBuilder, trial_position
@@ -36,14 +36,16 @@ from .task_builder import TaskBuilder, trial_position
 RECORDER = "driver"
 
 
-def poisoned_judgment(task: Task, trial: Trial, pair: JudgeModel, key: bytes | None, by: str, why: str) -> Judgment:
+def poisoned_judgment(
+    task: Task, trial: Trial, judge_model: JudgeModel, key: bytes | None, by: str, why: str
+) -> Judgment:
     """The judgment on a trial that killed every worker it was alone with. `key`: as its worker told it before it died.
 
     `by`: crash or hang; `why`: what is known of the last death.
     """
     if key is None:
         # It dies when it is rendered: its key holds no prompt, and a later change of the plan has it judged afresh.
-        key = pair.key(trial.system, trial.item_id, (), task.repeat)
+        key = judge_model.key(trial.system, trial.item_id, (), task.repeat)
     return Judgment(
         shard=trial.shard,
         position=trial.position,
@@ -92,13 +94,13 @@ class CrashRecovery:
         run: RunControl,
         tasks: TaskBuilder,
         aggregator: AggregatorHandle,
-        pairs: Mapping[tuple[str, str], JudgeModel],
+        judge_models: Mapping[tuple[str, str], JudgeModel],
         new_id: Callable[[], int],
     ) -> None:
         self._run = run
         self._tasks = tasks
         self._outbox = Outbox(f"{RECORDER}-{uuid.uuid4().hex[:12]}", aggregator.record)
-        self._pairs = pairs
+        self._judge_models = judge_models
         self._new_id = new_id
         self._crash_loop = CrashLoopDetector()
         self._handed: dict[int, _HandedOut] = {}
@@ -132,7 +134,7 @@ class CrashRecovery:
         """What is to go out again of what a worker held that was started at `begun`. Its trials are free or claimed."""
         again: list[Work] = []
         for work in held:
-            parts = await self._parts(work, why)
+            parts = await self._recover_work(work, why)
             self._tasks.finish(work.id, parts)
             again += parts
         tell = log.info if any(work.isolated for work in held) else log.warning
@@ -146,15 +148,15 @@ class CrashRecovery:
             self._run.stop(StoppedEarly(f"{verdict}; of the last is known: {why.message}"))
         return again
 
-    async def _parts(self, work: Work, why: WorkerDied) -> tuple[Work, ...]:
+    async def _recover_work(self, work: Work, why: WorkerDied) -> tuple[Work, ...]:
         handed = self._handed.pop(work.id, None)
         if handed is None:
             # The worker never saw it.
             return (work,)
         sent = [[trial_position(trial) for trial in request] for request in handed.task.requests]
         left = await self._tasks.remaining_trials(handed.task)
-        action = after_death(work, why.death, sent, left, self._new_id)
-        self._suspect(work, handed.task, action, why)
+        action = decide_after_death(work, why.death, sent, left, self._new_id)
+        self._track_suspects(work, handed.task, action, why)
         if action.poisoned is not None:
             await self._record_poisoned(handed, why)
         if action.hopeless:
@@ -164,7 +166,7 @@ class CrashRecovery:
             )
         return action.again
 
-    def _suspect(self, work: Work, task: Task, action: RecoveryAction, why: WorkerDied) -> None:
+    def _track_suspects(self, work: Work, task: Task, action: RecoveryAction, why: WorkerDied) -> None:
         """Note what is suspected now, and tell how the search for what kills the workers goes on."""
         if why.death == "node":
             return
@@ -188,8 +190,10 @@ class CrashRecovery:
 
     async def _record_poisoned(self, handed: _HandedOut, why: WorkerDied) -> None:
         task, [trial] = handed.task, handed.trials
-        pair = self._pairs[task.judge, task.model]
-        await self._outbox.record(judgments=[poisoned_judgment(task, trial, pair, handed.key, why.death, why.message)])
+        judge_model = self._judge_models[task.judge, task.model]
+        await self._outbox.record(
+            judgments=[poisoned_judgment(task, trial, judge_model, handed.key, why.death, why.message)]
+        )
         self._crash_loop.record_poisoned()
         log.warning(
             "trial_poisoned", item=trial.item_id, system=trial.system, judge=task.judge, model=task.model,

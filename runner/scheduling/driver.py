@@ -21,7 +21,7 @@ from runner.endpoint.leases import LeaseAllocator
 from runner.errors import ActionNeeded, DiskFull, Interrupted, JuryboxError, StoppedEarly, Terminated, weightiest
 from runner.messages import Shard, Snapshot, Task, TaskReport
 
-from .batching import requests_of
+from .batching import count_requests
 from .crash_recovery import CrashRecovery
 from .dispatch import Dispatch, Work
 from .lease_keeper import LeaseKeeper
@@ -58,7 +58,7 @@ class Driver:
         config: RunConfig,
         shards: Mapping[int, Shard],
         done: Mapping[int, int],
-        pairs: Mapping[tuple[str, str], JudgeModel],
+        judge_models: Mapping[tuple[str, str], JudgeModel],
         staged: Staged,
         pool: Pool,
         *,
@@ -68,9 +68,9 @@ class Driver:
         settled: Callable[[StructuredModes], None] = lambda modes: None,
     ) -> None:
         """`settled` is called whenever the mode of a judge and a model was found out; `modes` are known before."""
-        self._modes = StructuredModes(pairs) if modes is None else modes
+        self._modes = StructuredModes(judge_models) if modes is None else modes
         self._settled = settled
-        self._of = {model.name: [pair for pair in pairs if pair[1] == model.name] for model in config.models}
+        self._of = {model.name: [pair for pair in judge_models if pair[1] == model.name] for model in config.models}
         self._config = config
         self._pool = pool
         self._watch = watch
@@ -83,11 +83,11 @@ class Driver:
         self._left = 0
         """Trials without a judgment."""
         self._is_urgent = False
-        self._tasks = TaskBuilder(shards, pairs, config.seed, staged, pool.aggregator, self._modes)
+        self._tasks = TaskBuilder(shards, judge_models, config.seed, staged, pool.aggregator, self._modes)
         self._work_ids = count(1)
         self._run = RunControl()
         self._run.on_stop(self._limit_time)
-        self._recovery = CrashRecovery(self._run, self._tasks, pool.aggregator, pairs, self._work_ids.__next__)
+        self._recovery = CrashRecovery(self._run, self._tasks, pool.aggregator, judge_models, self._work_ids.__next__)
         leases = LeaseKeeper(self._run, config.retry, allocator, self._health, self._dispatch)
         self._supervisor = WorkerSupervisor(
             self._run, pool, self._dispatch, self._tasks, leases, self._recovery, self._take_report
@@ -99,7 +99,9 @@ class Driver:
             fresh = NewShard(shard)
             # What is left alone counts: else two shards with a trial each would be all that a worker is given at once.
             left = shard.trials - done.get(shard.id, 0)
-            work = self._work(shard.model, min(left, requests_of(shard.trials, pairs[pair].batch)), fresh)
+            work = self._make_work(
+                shard.model, min(left, count_requests(shard.trials, judge_models[pair].batch)), fresh
+            )
             self._waiting_for_mode[pair].append(work) if self._mode_is_unknown(pair) else self._dispatch.add([work])
 
     def stop(self, why: JuryboxError) -> None:
@@ -176,7 +178,7 @@ class Driver:
             if (no_room := snapshot.unrecorded or snapshot.shortage) is not None:
                 self.stop(DiskFull(no_room))
             if self._run.stopped is None:
-                open_work = [self._take_up(account, snapshot) for account in self._config.accounts()]
+                open_work = [self._queue_pending(account, snapshot) for account in self._config.accounts()]
                 ended = not any(open_work) and was_idle and self._dispatch.idle
                 self._left = sum(tally.trials - tally.done for tally in snapshot.tallies.values())
                 # Tickets may have been added: whoever has room is to take them.
@@ -190,7 +192,7 @@ class Driver:
                 return
             await self._run.wait_for_change(WATCH_S)
 
-    def _take_up(self, account: str, snapshot: Snapshot) -> bool:
+    def _queue_pending(self, account: str, snapshot: Snapshot) -> bool:
         """Queue tickets for trials that wait in the ledger, once the account's queue runs dry; False: none is left.
 
         Trials put off to the end come last, when nothing else of their account is under way.
@@ -208,9 +210,9 @@ class Driver:
                     continue
                 again, last_try = PendingTrials(model, JUDGE_AGAIN), PendingTrials(model, LAST_TRY)
                 if waiting[model] > self._tasks.count_out(again):
-                    self._dispatch.add([self._work(model, TASK_TRIALS, again)])
+                    self._dispatch.add([self._make_work(model, TASK_TRIALS, again)])
                 elif parked[model] and not (held or suspected) and not any(waiting.values()):
-                    self._dispatch.add([self._work(model, TASK_TRIALS, last_try)])
+                    self._dispatch.add([self._make_work(model, TASK_TRIALS, last_try)])
         return bool(queued or held or suspected or any(waiting.values()) or any(parked.values()))
 
     def _mode_is_unknown(self, pair: tuple[str, str]) -> bool:
@@ -219,8 +221,8 @@ class Driver:
             return False
         if pair not in self._waiting_for_mode:
             self._waiting_for_mode[pair] = []
-            self._dispatch.add([self._work(pair[1], 1, ModeProbe(*pair))])
+            self._dispatch.add([self._make_work(pair[1], 1, ModeProbe(*pair))])
         return True
 
-    def _work(self, model: str, requests: int, payload: NewShard | PendingTrials | ModeProbe) -> Work:
+    def _make_work(self, model: str, requests: int, payload: NewShard | PendingTrials | ModeProbe) -> Work:
         return Work(next(self._work_ids), self._config.model(model).account_name, requests, payload)

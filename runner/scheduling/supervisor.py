@@ -138,7 +138,7 @@ class WorkerSupervisor:
                 group.create_task(self._carry_out(worker, work))
                 continue
             coming = self._pool.size - len(self._dispatch.workers)
-            if self._run.stopped is None and self._dispatch.is_spent(worker.name, coming):
+            if self._run.stopped is None and self._dispatch.is_worn_out(worker.name, coming):
                 return
             await self._run.wait_for_change()
 
