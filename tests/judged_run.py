@@ -15,7 +15,7 @@ from runner.ledger.ledger import Ledger
 from runner.messages import Attempt, Batch, Judgment, Shard, Usage
 from runner.publishing.result_frames import judgment_frames
 from runner.report import Report, build
-from runner.scheduling.plan import make_shards, planned_shards, shard_size
+from runner.scheduling.plan import planned_shards, shard_size, split_into_shards
 
 USAGE = Usage(100.0, 20.0, 2.0, 0.0, 0.001)
 
@@ -82,7 +82,7 @@ def judged_run(
     if parsed.controls:
         shards = planned_shards(parsed, loaded, staged, None)
     else:
-        shards = make_shards(parsed, loaded, staged.rows, size or shard_size(staged.rows, 2), staged.trial_counts)
+        shards = split_into_shards(parsed, loaded, staged.rows, size or shard_size(staged.rows, 2), staged.trial_counts)
     ledger = Ledger(directory / "run" / "run.db")
     ledger.set_plan(shards)
     for seq, shard in enumerate(shards, 1):

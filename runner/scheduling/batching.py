@@ -59,7 +59,7 @@ def split(batch: Sequence[int], depth: int) -> list[tuple[int, ...]]:
     return parts
 
 
-def requests_of(trials: int, size: int | None) -> int:
+def count_requests(trials: int, size: int | None) -> int:
     """How many requests so many trials take at one call each."""
     return trials if size is None else math.ceil(trials / size)
 

@@ -1,14 +1,12 @@
 """What workers hold, so that nothing of it is lost with one that dies, and nobody but the guilty is blamed for it.
 
-Hides how a death is looked into: what of the dead worker's tasks is in the ledger, what goes out again and to whom, and
-how a trial that kills its workers is recorded. The decisions are `suspects`'.
+Hides what of a dead worker's tasks is in the ledger, what goes out again and to whom, and how a trial that kills its
+workers is recorded. The decisions are `poison_search`'s.
 
 The record of a trial that kills its workers.
 
 It is made by the driver, the one process that must not die of it: so none of the judge's code runs here, not even to
 render the prompt that the trial's key goes by.
-
-When silence is a sign of death. Pure: time comes in as numbers.
 """
 
 from __future__ import annotations
@@ -30,21 +28,24 @@ from runner.worker.outbox import Outbox
 from runner.worker.request import stage_of
 
 from .dispatch import Work
-from .poison_search import DEATHS_ALONE, CrashLoopDetector, RecoveryAction, TrialSubset, after_death
+from .poison_search import DEATHS_ALONE, CrashLoopDetector, RecoveryAction, TrialSubset, decide_after_death
 from .pool import WorkerHandle
+from .run_control import RunControl
 from .task_builder import TaskBuilder, trial_position
 
 RECORDER = "driver"
 
 
-def poisoned_judgment(task: Task, trial: Trial, pair: JudgeModel, key: bytes | None, by: str, why: str) -> Judgment:
+def poisoned_judgment(
+    task: Task, trial: Trial, judge_model: JudgeModel, key: bytes | None, by: str, why: str
+) -> Judgment:
     """The judgment on a trial that killed every worker it was alone with. `key`: as its worker told it before it died.
 
     `by`: crash or hang; `why`: what is known of the last death.
     """
     if key is None:
         # It dies when it is rendered: its key holds no prompt, and a later change of the plan has it judged afresh.
-        key = pair.key(trial.system, trial.item_id, (), task.repeat)
+        key = judge_model.key(trial.system, trial.item_id, (), task.repeat)
     return Judgment(
         shard=trial.shard,
         position=trial.position,
@@ -71,13 +72,11 @@ def poisoned_judgment(task: Task, trial: Trial, pair: JudgeModel, key: bytes | N
     )
 
 
-pass  # MOVED-EMPTY
-
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
-class _Handed:
+class _HandedOut:
     task: Task
     key: bytes | None = None
     """Of the only trial of a suspect, once its worker has told it."""
@@ -88,23 +87,23 @@ class _Handed:
 
 
 class CrashRecovery:
-    """Told of every task that a worker is handed and of every death; `stop` is called where it is no use to go on."""
+    """Told of every task that a worker is handed and of every death; stops the run where it is no use to go on."""
 
     def __init__(
         self,
-        assembler: TaskBuilder,
+        run: RunControl,
+        tasks: TaskBuilder,
         aggregator: AggregatorHandle,
-        pairs: Mapping[tuple[str, str], JudgeModel],
+        judge_models: Mapping[tuple[str, str], JudgeModel],
         new_id: Callable[[], int],
-        stop: Callable[[StoppedEarly], None],
     ) -> None:
-        self._assembler = assembler
+        self._run = run
+        self._tasks = tasks
         self._outbox = Outbox(f"{RECORDER}-{uuid.uuid4().hex[:12]}", aggregator.record)
-        self._pairs = pairs
+        self._judge_models = judge_models
         self._new_id = new_id
-        self._stop = stop
-        self._streak = CrashLoopDetector()
-        self._handed: dict[int, _Handed] = {}
+        self._crash_loop = CrashLoopDetector()
+        self._handed: dict[int, _HandedOut] = {}
         self._suspects: dict[int, tuple[tuple[str, str], int]] = {}
         """Suspected work by id, wherever it is: its judge and model, and its trials."""
 
@@ -118,7 +117,7 @@ class CrashRecovery:
 
     async def hand_out(self, work: Work, task: Task, worker: WorkerHandle) -> None:
         """The worker is about to get this task: from now on, its death tells something of it."""
-        handed = self._handed[work.id] = _Handed(task)
+        handed = self._handed[work.id] = _HandedOut(task)
         if work.isolated and len(handed.trials) == 1:
             # Should it be poisoned, its record needs its key; to make that here might kill this process.
             [handed.key] = await worker.keys(task)
@@ -127,7 +126,7 @@ class CrashRecovery:
         """The task was carried out."""
         del self._handed[work.id]
         self._suspects.pop(work.id, None)
-        self._streak.record_progress()
+        self._crash_loop.record_progress()
 
     async def recover(
         self, name: str | None, held: Sequence[Work], begun: float, now: float, why: WorkerDied
@@ -135,8 +134,8 @@ class CrashRecovery:
         """What is to go out again of what a worker held that was started at `begun`. Its trials are free or claimed."""
         again: list[Work] = []
         for work in held:
-            parts = await self._parts(work, why)
-            self._assembler.finish(work.id, parts)
+            parts = await self._recover_work(work, why)
+            self._tasks.finish(work.id, parts)
             again += parts
         tell = log.info if any(work.isolated for work in held) else log.warning
         tell(
@@ -144,40 +143,40 @@ class CrashRecovery:
             tasks=len(held), again=len(again), isolated=sum(work.isolated for work in again),
         )  # fmt: skip
         if not held and why.death != "node":
-            self._streak.record_idle_death(begun, now)
-        if (verdict := self._streak.verdict) is not None:
-            self._stop(StoppedEarly(f"{verdict}; of the last is known: {why.message}"))
+            self._crash_loop.record_idle_death(begun, now)
+        if (verdict := self._crash_loop.verdict) is not None:
+            self._run.stop(StoppedEarly(f"{verdict}; of the last is known: {why.message}"))
         return again
 
-    async def _parts(self, work: Work, why: WorkerDied) -> tuple[Work, ...]:
+    async def _recover_work(self, work: Work, why: WorkerDied) -> tuple[Work, ...]:
         handed = self._handed.pop(work.id, None)
         if handed is None:
             # The worker never saw it.
             return (work,)
         sent = [[trial_position(trial) for trial in request] for request in handed.task.requests]
-        left = await self._assembler.remaining_trials(handed.task)
-        fate = after_death(work, why.death, sent, left, self._new_id)
-        self._suspect(work, handed.task, fate, why)
-        if fate.poisoned is not None:
-            await self._condemn(handed, why)
-        if fate.hopeless:
+        left = await self._tasks.remaining_trials(handed.task)
+        action = decide_after_death(work, why.death, sent, left, self._new_id)
+        self._track_suspects(work, handed.task, action, why)
+        if action.poisoned is not None:
+            await self._record_poisoned(handed, why)
+        if action.hopeless:
             task = handed.task
-            self._stop(
+            self._run.stop(
                 StoppedEarly(f"{task.judge} × {task.model}: its first question kills the workers; {why.message}")
             )
-        return fate.again
+        return action.again
 
-    def _suspect(self, work: Work, task: Task, fate: RecoveryAction, why: WorkerDied) -> None:
+    def _track_suspects(self, work: Work, task: Task, action: RecoveryAction, why: WorkerDied) -> None:
         """Note what is suspected now, and tell how the search for what kills the workers goes on."""
         if why.death == "node":
             return
         self._suspects.pop(work.id, None)
         pair = task.judge, task.model
-        for part in fate.again:
+        for part in action.again:
             if part.isolated and isinstance(part.payload, TrialSubset):
                 self._suspects[part.id] = pair, len(part.payload.trials)
         names = {"judge": task.judge, "model": task.model}
-        match fate.again:
+        match action.again:
             case [Work(isolated=True, deaths=deaths, payload=TrialSubset(trials=[_]))] if deaths:
                 [trial] = [trial for request in task.requests for trial in request]
                 log.warning(
@@ -189,37 +188,14 @@ class CrashRecovery:
                 search = "their workers died; fresh ones that get nothing else judge them, in halves where they die too"
                 tell("trials_suspected", trials=self.suspected[pair], **names, why=search)
 
-    async def _condemn(self, handed: _Handed, why: WorkerDied) -> None:
+    async def _record_poisoned(self, handed: _HandedOut, why: WorkerDied) -> None:
         task, [trial] = handed.task, handed.trials
-        pair = self._pairs[task.judge, task.model]
-        await self._outbox.record(judgments=[poisoned_judgment(task, trial, pair, handed.key, why.death, why.message)])
-        self._streak.record_poisoned()
+        judge_model = self._judge_models[task.judge, task.model]
+        await self._outbox.record(
+            judgments=[poisoned_judgment(task, trial, judge_model, handed.key, why.death, why.message)]
+        )
+        self._crash_loop.record_poisoned()
         log.warning(
             "trial_poisoned", item=trial.item_id, system=trial.system, judge=task.judge, model=task.model,
             cause=why.death, why=why.message,
         )  # fmt: skip
-
-
-BEAT_S = 1.0
-"""Between two looks whether an answer has come."""
-
-
-class HeartbeatTimer:
-    """How long no answer came, as far as anybody listened.
-
-    A process that is held up itself (its machine sleeps, or has too much to do) does not hear: of such a pause no more
-    counts than two beats.
-    """
-
-    def __init__(self, most_s: float) -> None:
-        self._most_s = most_s
-        self._lasted_s = 0.0
-
-    def beat(self, seconds: float) -> None:
-        """Another wait of one beat has ended without an answer, after so many seconds."""
-        self._lasted_s += min(seconds, 2 * BEAT_S)
-
-    @property
-    def is_death(self) -> bool:
-        """Whether it has lasted for too long."""
-        return self._lasted_s >= self._most_s

@@ -78,7 +78,7 @@ class Dispatch:
         state = self._workers[worker]
         if state.fresh and (suspect := self._next_suspect(worker)) is not None:
             state.solo = True
-            return self._handed(state, suspect)
+            return self._hand_out(state, suspect)
         if state.solo:
             return None
         open_accounts = [
@@ -91,9 +91,9 @@ class Dispatch:
         if not open_accounts:
             return None
         account = min(open_accounts, key=lambda name: (state.per_account[name], name))
-        return self._handed(state, self._queues[account].popleft())
+        return self._hand_out(state, self._queues[account].popleft())
 
-    def is_spent(self, worker: str, coming: int) -> bool:
+    def is_worn_out(self, worker: str, coming: int) -> bool:
         """Whether a fresh worker would be of more use than this one, of which `coming` are on their way already."""
         state = self._workers[worker]
         if state.fresh or state.held:
@@ -110,7 +110,7 @@ class Dispatch:
         self._suspects.remove(suspect)
         return suspect
 
-    def _handed(self, state: _Worker, work: Work) -> Work:
+    def _hand_out(self, state: _Worker, work: Work) -> Work:
         state.fresh = False
         state.held[work.id] = work
         state.per_account[work.account] += 1

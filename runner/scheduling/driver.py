@@ -1,8 +1,8 @@
 """The loop of a run: queues what is to be judged, takes up what waits in the ledger, and ends in good order.
 
-It knows a Pool and no Ray. Decisions are made elsewhere (dispatch: who gets what; budget: how much of each limit;
-outlook: whether an account is worth going on with; policy: retry or not; ledger: what is finished), and the crew
-carries them out; here they meet.
+It knows a Pool and no Ray. Decisions are made elsewhere (dispatch: who gets what; leases: how much of each limit;
+health monitor: whether an account is worth going on with; retry policy: retry or not; ledger: what is finished), and
+the supervisor carries them out; here they meet.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ from runner.endpoint.leases import LeaseAllocator
 from runner.errors import ActionNeeded, DiskFull, Interrupted, JuryboxError, StoppedEarly, Terminated, weightiest
 from runner.messages import Shard, Snapshot, Task, TaskReport
 
-from .batching import requests_of
+from .batching import count_requests
+from .crash_recovery import CrashRecovery
 from .dispatch import Dispatch, Work
+from .lease_keeper import LeaseKeeper
 from .pool import Pool
+from .run_control import RunControl
 from .supervisor import WorkerSupervisor
 from .task_builder import TASK_TRIALS, ModeProbe, NewShard, PendingTrials, TaskBuilder
 
@@ -55,7 +58,7 @@ class Driver:
         config: RunConfig,
         shards: Mapping[int, Shard],
         done: Mapping[int, int],
-        pairs: Mapping[tuple[str, str], JudgeModel],
+        judge_models: Mapping[tuple[str, str], JudgeModel],
         staged: Staged,
         pool: Pool,
         *,
@@ -65,28 +68,30 @@ class Driver:
         settled: Callable[[StructuredModes], None] = lambda modes: None,
     ) -> None:
         """`settled` is called whenever the mode of a judge and a model was found out; `modes` are known before."""
-        self._modes = StructuredModes(pairs) if modes is None else modes
+        self._modes = StructuredModes(judge_models) if modes is None else modes
         self._settled = settled
-        self._of = {model.name: [pair for pair in pairs if pair[1] == model.name] for model in config.models}
+        self._of = {model.name: [pair for pair in judge_models if pair[1] == model.name] for model in config.models}
         self._config = config
         self._pool = pool
         self._watch = watch
         places = {name: -(-limits.in_flight // pool.size) for name, limits in config.accounts().items()}
         self._dispatch = Dispatch(fill={account: 2 * count for account, count in places.items()})
         on_call = config.reformatter.account_name if config.reformatter else None
-        budget = LeaseAllocator(config.accounts(), config.budget.usd, spent_usd, on_call)
-        self._outlook = HealthMonitor(config)
+        allocator = LeaseAllocator(config.accounts(), config.budget.usd, spent_usd, on_call)
+        self._health = HealthMonitor(config)
         self._time_left: asyncio.Timeout | None = None
         self._left = 0
         """Trials without a judgment."""
         self._is_urgent = False
-        self._assembler = TaskBuilder(shards, pairs, config.seed, staged, pool.aggregator, self._modes)
+        self._tasks = TaskBuilder(shards, judge_models, config.seed, staged, pool.aggregator, self._modes)
         self._work_ids = count(1)
-        parts = (pool, self._dispatch, budget, self._outlook, self._assembler)
-        self._crew = WorkerSupervisor(
-            config, pairs, *parts,
-            reported=self._reported, stopping=self._limit_time, new_id=self._work_ids.__next__,
-        )  # fmt: skip
+        self._run = RunControl()
+        self._run.on_stop(self._limit_time)
+        self._recovery = CrashRecovery(self._run, self._tasks, pool.aggregator, judge_models, self._work_ids.__next__)
+        leases = LeaseKeeper(self._run, config.retry, allocator, self._health, self._dispatch)
+        self._supervisor = WorkerSupervisor(
+            self._run, pool, self._dispatch, self._tasks, leases, self._recovery, self._take_report
+        )
         self._waiting_for_mode: dict[tuple[str, str], list[Work]] = {}
         """Work that waits until it is known how structured output is enforced."""
         for shard in (shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials):
@@ -94,12 +99,14 @@ class Driver:
             fresh = NewShard(shard)
             # What is left alone counts: else two shards with a trial each would be all that a worker is given at once.
             left = shard.trials - done.get(shard.id, 0)
-            work = self._work(shard.model, min(left, requests_of(shard.trials, pairs[pair].batch)), fresh)
-            self._waiting_for_mode[pair].append(work) if self._is_unsettled(pair) else self._dispatch.add([work])
+            work = self._make_work(
+                shard.model, min(left, count_requests(shard.trials, judge_models[pair].batch)), fresh
+            )
+            self._waiting_for_mode[pair].append(work) if self._mode_is_unknown(pair) else self._dispatch.add([work])
 
     def stop(self, why: JuryboxError) -> None:
         """Start nothing more, let what is in flight end, and raise `why` from `run`. The first reason stands."""
-        self._crew.stop(why)
+        self._run.stop(why)
 
     async def run(self) -> None:
         """Judge until every trial has a judgment; raises why it could not."""
@@ -116,12 +123,12 @@ class Driver:
             given_up_on = f"; what was not recorded within {self._grace_s:g} s is asked again"
         finally:
             self._time_left = None
-        needed = self._outlook.action_needed
-        if needed and not isinstance(self._crew.stopped, Interrupted):
+        needed = self._health.action_needed
+        if needed and not isinstance(self._run.stopped, Interrupted):
             raise ActionNeeded("; ".join(needed))
-        if self._crew.stopped is not None:
-            raise type(self._crew.stopped)(self._crew.stopped.message + given_up_on)
-        if given_up := self._outlook.given_up:
+        if self._run.stopped is not None:
+            raise type(self._run.stopped)(self._run.stopped.message + given_up_on)
+        if given_up := self._health.given_up:
             raise StoppedEarly("; ".join(given_up))
         if self._left:
             raise StoppedEarly(f"{self._left:,} trials were left without a judgment; run the same command to go on")
@@ -130,7 +137,7 @@ class Driver:
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._pool.size):
-                    group.create_task(self._crew.run_slot())
+                    group.create_task(self._supervisor.run_slot())
                 growing = group.create_task(self._keep_growing(group))
                 await self._keep_watch()
                 growing.cancel()
@@ -139,14 +146,14 @@ class Driver:
 
     def _limit_time(self) -> None:
         """Once the run is to stop, it has its grace and no longer."""
-        if self._time_left is not None and self._crew.stopped is not None:
-            self._time_left.reschedule(self._crew.stopped_at + self._grace_s)
+        if self._time_left is not None and self._run.stopped is not None:
+            self._time_left.reschedule(self._run.stopped_at + self._grace_s)
 
     @property
     def _grace_s(self) -> float:
-        return SHORT_GRACE_S if self._is_urgent or isinstance(self._crew.stopped, Terminated) else GRACE_S
+        return SHORT_GRACE_S if self._is_urgent or isinstance(self._run.stopped, Terminated) else GRACE_S
 
-    async def _reported(self, task: Task, report: TaskReport) -> None:
+    async def _take_report(self, task: Task, report: TaskReport) -> None:
         """Of a probe: what it found holds from now on, and what waited for that goes out."""
         if task.probe and report.structured is not None:
             await self._pool.aggregator.set_meta(*self._modes.record((task.judge, task.model), report.structured))
@@ -159,7 +166,7 @@ class Driver:
         while True:
             await asyncio.sleep(GROW_S)
             for _ in range(await self._pool.count_new_places()):
-                group.create_task(self._crew.run_slot())
+                group.create_task(self._supervisor.run_slot())
 
     async def _keep_watch(self) -> None:
         """Report progress, take up what waits in the ledger, and see the end."""
@@ -167,30 +174,30 @@ class Driver:
             # Before the snapshot: what a task left waiting is recorded before the task ends.
             was_idle = self._dispatch.idle
             snapshot = await self._pool.aggregator.snapshot()
-            self._watch(snapshot, self._outlook.throttled, self._outlook.states, self._crew.suspected)
+            self._watch(snapshot, self._health.throttled, self._health.states, self._recovery.suspected)
             if (no_room := snapshot.unrecorded or snapshot.shortage) is not None:
                 self.stop(DiskFull(no_room))
-            if self._crew.stopped is None:
-                open_work = [self._take_up(account, snapshot) for account in self._config.accounts()]
+            if self._run.stopped is None:
+                open_work = [self._queue_pending(account, snapshot) for account in self._config.accounts()]
                 ended = not any(open_work) and was_idle and self._dispatch.idle
                 self._left = sum(tally.trials - tally.done for tally in snapshot.tallies.values())
                 # Tickets may have been added: whoever has room is to take them.
-                await self._crew.notify()
+                await self._run.notify()
             else:
                 ended = self._dispatch.none_held
                 self._is_urgent = snapshot.unrecorded is not None
                 self._limit_time()
             if ended:
-                await self._crew.end()
+                await self._run.end()
                 return
-            await self._crew.wait_for_change(WATCH_S)
+            await self._run.wait_for_change(WATCH_S)
 
-    def _take_up(self, account: str, snapshot: Snapshot) -> bool:
+    def _queue_pending(self, account: str, snapshot: Snapshot) -> bool:
         """Queue tickets for trials that wait in the ledger, once the account's queue runs dry; False: none is left.
 
         Trials put off to the end come last, when nothing else of their account is under way.
         """
-        if account in self._outlook.closed:
+        if account in self._health.closed:
             return False
         queued, held = self._dispatch.queued(account), self._dispatch.held(account)
         suspected = self._dispatch.suspected(account)
@@ -199,23 +206,23 @@ class Driver:
         parked = {m: sum(t.parked for (_, name), t in snapshot.tallies.items() if name == m) for m in models}
         if not queued:
             for model in models:
-                if not waiting[model] + parked[model] or any([self._is_unsettled(pair) for pair in self._of[model]]):
+                if not waiting[model] + parked[model] or any([self._mode_is_unknown(pair) for pair in self._of[model]]):
                     continue
                 again, last_try = PendingTrials(model, JUDGE_AGAIN), PendingTrials(model, LAST_TRY)
-                if waiting[model] > self._assembler.count_out(again):
-                    self._dispatch.add([self._work(model, TASK_TRIALS, again)])
+                if waiting[model] > self._tasks.count_out(again):
+                    self._dispatch.add([self._make_work(model, TASK_TRIALS, again)])
                 elif parked[model] and not (held or suspected) and not any(waiting.values()):
-                    self._dispatch.add([self._work(model, TASK_TRIALS, last_try)])
+                    self._dispatch.add([self._make_work(model, TASK_TRIALS, last_try)])
         return bool(queued or held or suspected or any(waiting.values()) or any(parked.values()))
 
-    def _is_unsettled(self, pair: tuple[str, str]) -> bool:
+    def _mode_is_unknown(self, pair: tuple[str, str]) -> bool:
         """Whether it is not known how structured output is enforced for the pair; then that is found out."""
         if pair in self._modes:
             return False
         if pair not in self._waiting_for_mode:
             self._waiting_for_mode[pair] = []
-            self._dispatch.add([self._work(pair[1], 1, ModeProbe(*pair))])
+            self._dispatch.add([self._make_work(pair[1], 1, ModeProbe(*pair))])
         return True
 
-    def _work(self, model: str, requests: int, payload: NewShard | PendingTrials | ModeProbe) -> Work:
+    def _make_work(self, model: str, requests: int, payload: NewShard | PendingTrials | ModeProbe) -> Work:
         return Work(next(self._work_ids), self._config.model(model).account_name, requests, payload)

@@ -1,10 +1,7 @@
 """What is to be judged: shards over the staged rows, the content-addressed key of every trial, and what it will cost.
 
-Pure. A plan depends on the staged items and the config alone, so that the same command makes the same plan again.
-
-From staged items to shards, keys and estimates: the walk over the rows that the pure plan needs.
-
-Shared by a session, which carries the plan out, and by `jurybox plan`, which shows it.
+A plan depends on the staged items and the config alone, so that the same command makes the same plan again. Shared by a
+session, which carries the plan out, and by `jurybox plan`, which shows it.
 """
 
 from __future__ import annotations
@@ -29,13 +26,19 @@ from runner.dataset.staged_items import LAYOUT
 from runner.endpoint.judge_model import JudgeModel, prompt_bytes
 from runner.messages import Shard
 
-from .batching import requests_of
+from .batching import count_requests
 
 MAX_SHARD_TRIALS = 500
 MIN_SHARD_TRIALS = 10
 SHARDS_PER_WORKER = 4
 SHARD_BATCHES = 5
 """Batches in a shard at least, so that it holds enough questions to fill them."""
+SAMPLED_PLACES = 20
+SAMPLED_ROWS = 10
+"""The length of prompts is estimated from so many rows at so many places of the items."""
+KEYS_AT_ONCE = 10_000
+UNKNOWN_CLUSTER_WORKERS = 16
+"""Workers assumed when shards are sized before the cluster is known."""
 
 
 def shard_size(rows: int, workers: int, batch: int = 1) -> int:
@@ -47,7 +50,7 @@ def shard_size(rows: int, workers: int, batch: int = 1) -> int:
     return max(SHARD_BATCHES, round(size / batch)) * batch if batch > 1 else size
 
 
-def make_shards(
+def split_into_shards(
     config: RunConfig,
     judges: Sequence[Judge],
     rows: int,
@@ -68,14 +71,16 @@ def make_shards(
     return shards
 
 
-def estimate(pair: JudgeModel, trials: int, done: int, mean_prompt_bytes: float) -> Estimate:
+def estimate_cost(judge_model: JudgeModel, trials: int, done: int, mean_prompt_bytes: float) -> Estimate:
     """What the trials not yet done will cost at most, at one request each, or one for a whole batch."""
-    requests = requests_of(trials - done, pair.batch)
-    given = math.ceil(requests * mean_prompt_bytes / 4)
-    taken = requests * (pair.sampling.max_tokens or 0)
-    price = pair.model.price
-    usd = None if price is None else (given * price.input + taken * price.output) / 1e6
-    return Estimate(pair.judge.name, pair.model.name, trials, done, requests, given, taken, usd)
+    requests = count_requests(trials - done, judge_model.batch)
+    input_tokens = math.ceil(requests * mean_prompt_bytes / 4)
+    output_tokens = requests * (judge_model.sampling.max_tokens or 0)
+    price = judge_model.model.price
+    usd = None if price is None else (input_tokens * price.input + output_tokens * price.output) / 1e6
+    return Estimate(
+        judge_model.judge.name, judge_model.model.name, trials, done, requests, input_tokens, output_tokens, usd
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +103,6 @@ class Estimate:
         """The requests in words, with the trials where a request is of several."""
         left = self.trials - self.done
         return f"{self.requests:,} calls" + (f" for {left:,} trials" if self.requests != left else "")
-
-
-SAMPLED_PLACES = 20
-SAMPLED_ROWS = 10
-"""The length of prompts is estimated from so many rows at so many places of the items."""
-KEYS_AT_ONCE = 10_000
-UNKNOWN_CLUSTER_WORKERS = 16
-"""Workers assumed when shards are sized before the cluster is known."""
 
 
 def plan_signature(
@@ -132,13 +129,13 @@ def planned_shards(config: RunConfig, judges: Sequence[Judge], staged: Staged, l
     rows = staged.rows if limit is None else min(limit, staged.rows)
     batch = max((use.batch or judge.batch or 1) for use, judge in zip(config.judges, judges, strict=True))
     size = shard_size(rows, workers, batch)
-    shards = make_shards(config, judges, rows, size, staged.trial_counts)
+    shards = split_into_shards(config, judges, rows, size, staged.trial_counts)
 
     def controls_in(judge: str, first_row: int, count: int) -> int:
         return staged.trial_counts(judge, staged.rows + first_row, count)
 
     # In shards of their own: those of the items are the same with and without controls.
-    for shard in make_shards(config, judges, staged.controls, size, controls_in):
+    for shard in split_into_shards(config, judges, staged.controls, size, controls_in):
         shards.append(replace(shard, id=len(shards), first_row=staged.rows + shard.first_row))
     return shards
 
@@ -154,17 +151,17 @@ def items_of(staged: Staged, first_row: int, rows: int, judge: Judge) -> Iterato
 
 
 def trial_keys(
-    staged: Staged, shards: Sequence[Shard], pairs: Mapping[tuple[str, str], JudgeModel]
+    staged: Staged, shards: Sequence[Shard], judge_models: Mapping[tuple[str, str], JudgeModel]
 ) -> Iterator[tuple[bytes, int, int]]:
     """Every planned trial: its key, shard and position."""
     for shard in shards:
-        pair = pairs[shard.judge, shard.model]
-        for row, item, template in items_of(staged, shard.first_row, shard.rows, pair.judge):
-            messages = pair.judge.render(item, template)
-            yield pair.key(item.system, item.id, messages, shard.repeat), shard.id, row - shard.first_row
+        judge_model = judge_models[shard.judge, shard.model]
+        for row, item, template in items_of(staged, shard.first_row, shard.rows, judge_model.judge):
+            messages = judge_model.judge.render(item, template)
+            yield judge_model.key(item.system, item.id, messages, shard.repeat), shard.id, row - shard.first_row
 
 
-def judged_by_shard(judged: Iterable[bytes], trials: Iterable[tuple[bytes, int, int]]) -> dict[int, int]:
+def count_judged_by_shard(judged: Iterable[bytes], trials: Iterable[tuple[bytes, int, int]]) -> dict[int, int]:
     """How many of each shard's trials are judged already, by the keys of all judgments, in any order.
 
     Holds twice 16 bytes a judgment; a set of them would hold a hundred.
@@ -192,28 +189,32 @@ def sample_items(staged: Staged, judge: Judge) -> Iterator[tuple[Item, str]]:
 
 
 def estimates(
-    shards: Sequence[Shard], done: Mapping[int, int], staged: Staged, pairs: Mapping[tuple[str, str], JudgeModel]
+    shards: Sequence[Shard], done: Mapping[int, int], staged: Staged, judge_models: Mapping[tuple[str, str], JudgeModel]
 ) -> list[Estimate]:
     """What is left to buy of each judge × model. `done`: judged trials by shard id."""
     mean: dict[str, float] = {}
     made = []
-    for (judge, model), pair in pairs.items():
+    for (judge, model), judge_model in judge_models.items():
         if judge not in mean:
-            mean[judge] = _mean_prompt_bytes(pair, staged)
+            mean[judge] = _mean_prompt_bytes(judge_model, staged)
         own = [shard for shard in shards if (shard.judge, shard.model) == (judge, model)]
         trials = sum(shard.trials for shard in own)
-        made.append(estimate(pair, trials, sum(done.get(shard.id, 0) for shard in own), mean[judge]))
+        made.append(estimate_cost(judge_model, trials, sum(done.get(shard.id, 0) for shard in own), mean[judge]))
     return made
 
 
-def _mean_prompt_bytes(pair: JudgeModel, staged: Staged) -> float:
+def _mean_prompt_bytes(judge_model: JudgeModel, staged: Staged) -> float:
     """Bytes of a request's messages, over items sampled from the whole set."""
-    items = list(sample_items(staged, pair.judge))
-    if pair.batch is None:
-        sizes = [prompt_bytes(pair.judge.render(item, template)) for item, template in items]
+    items = list(sample_items(staged, judge_model.judge))
+    if judge_model.batch is None:
+        sizes = [prompt_bytes(judge_model.judge.render(item, template)) for item, template in items]
     else:
         sizes = [
-            prompt_bytes(pair.judge.render_batch([item for item, name in items[at : at + pair.batch]], items[at][1]))
-            for at in range(0, len(items), pair.batch)
+            prompt_bytes(
+                judge_model.judge.render_batch(
+                    [item for item, name in items[at : at + judge_model.batch]], items[at][1]
+                )
+            )
+            for at in range(0, len(items), judge_model.batch)
         ]
     return sum(sizes) / len(sizes) if sizes else 0.0

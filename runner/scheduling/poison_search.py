@@ -25,9 +25,9 @@ IDLE_IN_A_ROW = 8
 POISONED_IN_A_ROW = 8
 """Poisoned trials with no task ended between them: then it is hardly the trials."""
 
-Place = tuple[int, int]
+TrialPosition = tuple[int, int]
 """A trial's shard and its position there."""
-Requests = Sequence[Sequence[Place]]
+Requests = Sequence[Sequence[TrialPosition]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class TrialSubset:
 
     of: Hashable
     """What the work was made from."""
-    trials: tuple[Place, ...]
+    trials: tuple[TrialPosition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,14 @@ class RecoveryAction:
     """What is to be done with lost work: all that is empty or None is not."""
 
     again: tuple[Work, ...] = ()
-    poisoned: Place | None = None
+    poisoned: TrialPosition | None = None
     hopeless: bool = False
     """It kills every worker, and is not made of trials."""
 
 
-def after_death(work: Work, death: Death, sent: Requests, left: Requests, new_id: Callable[[], int]) -> RecoveryAction:
+def decide_after_death(
+    work: Work, death: Death, sent: Requests, left: Requests, new_id: Callable[[], int]
+) -> RecoveryAction:
     """What becomes of work that was carried out when its worker died.
 
     `sent` are the trials it was made of, by request; `left` those of which nothing is recorded yet.
@@ -57,24 +59,24 @@ def after_death(work: Work, death: Death, sent: Requests, left: Requests, new_id
     if death == "node":
         return RecoveryAction((work,))
     if not sent:
-        return _whole(work)
+        return _retry_whole(work)
     trials = [place for request in left for place in request]
     if not trials:
         return RecoveryAction()
     if not work.isolated:
         deaths = work.deaths + 1
         suspect = deaths >= DEATHS_AS_USUAL
-        return RecoveryAction((_part(work, left, new_id, deaths=0 if suspect else deaths, alone=suspect),))
+        return RecoveryAction((_subset_work(work, left, new_id, deaths=0 if suspect else deaths, alone=suspect),))
     if len(trials) > 1:
-        return RecoveryAction(tuple(_part(work, half, new_id) for half in _halves(left)))
+        return RecoveryAction(tuple(_subset_work(work, half, new_id) for half in _halves(left)))
     # It counts only where no other trial was with it, recorded by now or not.
     deaths = work.deaths + (sum(map(len, sent)) == 1)
     if deaths >= DEATHS_ALONE:
         return RecoveryAction(poisoned=trials[0])
-    return RecoveryAction((_part(work, left, new_id, deaths=deaths),))
+    return RecoveryAction((_subset_work(work, left, new_id, deaths=deaths),))
 
 
-def _whole(work: Work) -> RecoveryAction:
+def _retry_whole(work: Work) -> RecoveryAction:
     """Of work that cannot be halved."""
     deaths = work.deaths + 1
     if not work.isolated and deaths >= DEATHS_AS_USUAL:
@@ -86,7 +88,9 @@ def _whole(work: Work) -> RecoveryAction:
     )
 
 
-def _part(work: Work, requests: Requests, new_id: Callable[[], int], *, deaths: int = 0, alone: bool = True) -> Work:
+def _subset_work(
+    work: Work, requests: Requests, new_id: Callable[[], int], *, deaths: int = 0, alone: bool = True
+) -> Work:
     origin = work.payload.of if isinstance(work.payload, TrialSubset) else work.payload
     trials = tuple(place for request in requests for place in request)
     return Work(new_id(), work.account, len(requests), TrialSubset(origin, trials), deaths, alone)

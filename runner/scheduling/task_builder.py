@@ -19,7 +19,7 @@ from runner.worker.request import item_of
 
 from .batching import Member, compose_batches, split
 from .dispatch import Work
-from .poison_search import Place, Requests, TrialSubset
+from .poison_search import Requests, TrialPosition, TrialSubset
 
 TASK_TRIALS = 500
 COLUMNS = ["row", "id", "question_id", "system", "group", "fields"]
@@ -48,7 +48,7 @@ class ModeProbe:
     model: str
 
 
-def trial_position(trial: Trial) -> Place:
+def trial_position(trial: Trial) -> TrialPosition:
     """Where the trial is in the plan."""
     return trial.shard, trial.position
 
@@ -59,7 +59,7 @@ class TaskBuilder:
     def __init__(
         self,
         shards: Mapping[int, Shard],
-        pairs: Mapping[tuple[str, str], JudgeModel],
+        judge_models: Mapping[tuple[str, str], JudgeModel],
         seed: int,
         staged: Staged,
         aggregator: AggregatorHandle,
@@ -68,11 +68,11 @@ class TaskBuilder:
         """`modes`: how structured output is enforced for each judge and model, as far as it is known by now."""
         self._modes = modes
         self._shards = shards
-        self._pairs = pairs
+        self._judge_models = judge_models
         self._seed = seed
         self._staged = staged
         self._aggregator = aggregator
-        self._out: dict[int, tuple[PendingTrials, frozenset[Place]]] = {}
+        self._out: dict[int, tuple[PendingTrials, frozenset[TrialPosition]]] = {}
         self._reading = asyncio.Lock()
 
     def count_out(self, ticket: PendingTrials) -> int:
@@ -103,30 +103,30 @@ class TaskBuilder:
         if isinstance(payload, ModeProbe):
             return Task(work.id, payload.judge, payload.model, 0, (), probe=True)
         if isinstance(payload, NewShard):
-            return await self._fresh(work.id, payload)
+            return await self._build_from_shard(work.id, payload)
         if isinstance(payload, TrialSubset):
-            return await self._part(work.id, payload)
+            return await self._build_from_subset(work.id, payload)
         assert isinstance(payload, PendingTrials)
-        return await self._again(work.id, payload)
+        return await self._build_from_pending(work.id, payload)
 
-    async def _fresh(self, work_id: int, fresh: NewShard) -> Task | None:
+    async def _build_from_shard(self, work_id: int, fresh: NewShard) -> Task | None:
         shard = fresh.shard
         # In this order: a trial that is judged in between is found in one of the two.
         skip = await self._aggregator.pending_positions(shard.id)
         skip |= await self._aggregator.done_positions(shard.id)
         histories = dict.fromkeys((p for p in range(shard.rows) if p not in skip), TrialProgress())
-        return await self._made(work_id, {shard.id: histories})
+        return await self._assemble(work_id, {shard.id: histories})
 
-    async def _part(self, work_id: int, part: TrialSubset) -> Task | None:
+    async def _build_from_subset(self, work_id: int, part: TrialSubset) -> Task | None:
         is_new = isinstance(part.of, NewShard)
         histories: dict[int, dict[int, TrialProgress]] = {}
         for (shard_id, position), history in (await self._aggregator.unfinished_trials(part.trials)).items():
             # What waits by now has been answered since, and is none of this.
             if (history == TrialProgress()) == is_new:
                 histories.setdefault(shard_id, {})[position] = history
-        return await self._made(work_id, histories) if histories else None
+        return await self._assemble(work_id, histories) if histories else None
 
-    async def _again(self, work_id: int, again: PendingTrials) -> Task | None:
+    async def _build_from_pending(self, work_id: int, again: PendingTrials) -> Task | None:
         out = frozenset().union(*(trials for _, trials in self._out.values()))
         found = await self._aggregator.pending_trials(again.model, again.kinds, TASK_TRIALS, out)
         # Another ticket may have been handed out while this one waited for its answer.
@@ -146,9 +146,9 @@ class TaskBuilder:
             if (shard.judge, shard.repeat) == kind and (shard_id, position) not in taken:
                 histories.setdefault(shard_id, {})[position] = history
         self._out[work_id] = (again, frozenset((s, p) for s, held in histories.items() for p in held))
-        return await self._made(work_id, histories)
+        return await self._assemble(work_id, histories)
 
-    async def _made(self, work_id: int, histories: Mapping[int, Mapping[int, TrialProgress]]) -> Task | None:
+    async def _assemble(self, work_id: int, histories: Mapping[int, Mapping[int, TrialProgress]]) -> Task | None:
         def requests() -> tuple[tuple[Trial, ...], ...]:
             return tuple(
                 request
@@ -165,8 +165,8 @@ class TaskBuilder:
 
     def _requests(self, shard: Shard, histories: Mapping[int, TrialProgress]) -> Iterator[tuple[Trial, ...]]:
         """The trials that are to be judged, by the request that carries them."""
-        pair = self._pairs[shard.judge, shard.model]
-        if pair.batch is None:
+        judge_model = self._judge_models[shard.judge, shard.model]
+        if judge_model.batch is None:
             yield from ((trial,) for trial in self._trials(shard, histories))
             return
         # The composition goes by all trials of the shard, whatever is done of them.
@@ -181,12 +181,12 @@ class TaskBuilder:
                 template=trial.template,
                 # What a control says is meant to be told to nobody else.
                 alone=self._staged.is_control(shard.first_row)
-                or pair.judge.has_block_marker(item_of(trial), trial.template),
+                or judge_model.judge.has_block_marker(item_of(trial), trial.template),
             )
             for trial in trials.values()
         ]
         salt = f"{self._seed} {shard.first_row} {shard.repeat} {shard.judge}"
-        for batch in compose_batches(members, pair.batch, salt):
+        for batch in compose_batches(members, judge_model.batch, salt):
             together: dict[tuple[object, ...], list[Trial]] = {}
             for position in batch:
                 history = histories.get(position)

@@ -16,9 +16,9 @@ from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory, check_same_meaning, manifest_of
 from runner.scheduling.plan import (
     Estimate,
+    count_judged_by_shard,
     estimates,
     items_of,
-    judged_by_shard,
     plan_signature,
     planned_shards,
     trial_keys,
@@ -94,7 +94,7 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
                 if ledger.meta("plan") == plan_signature(config, judges, base, limit, sample):
                     done = {row.shard.id: row.done for row in ledger.shards()}
                 else:
-                    done = judged_by_shard(ledger.judged_keys(), trial_keys(staged, shards, known))
+                    done = count_judged_by_shard(ledger.judged_keys(), trial_keys(staged, shards, known))
         prompts = [prompt for judge in judges for prompt in _prompts(staged, judge)]
         notes = [
             f"{count:,} items judged by {judge.name}: {text}"

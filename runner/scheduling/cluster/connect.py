@@ -29,9 +29,7 @@ from .preflight import check_ray_version, own_source
 
 OBJECT_STORE_BYTES = 256 * 2**20
 """Shards pass through it a few at a time; outcomes do not. Ray's default is 30 % of the machine's memory."""
-ON_THIS_MACHINE_S = 10
-"""How long Ray looks for a node of the cluster on this machine."""
-EXAMINED_S = 90.0
+INSPECTION_S = 90.0
 """How long a node may take to answer: it starts a process for that."""
 NO_ANSWER = "no answer"
 """How the problem begins of a node that has told nothing: it may yet."""
@@ -52,7 +50,7 @@ class Node:
 
 def alive_nodes() -> list[Node]:
     """The nodes of the joined cluster."""
-    return [_node(entry) for entry in _entries() if entry["Alive"]]
+    return [_as_node(entry) for entry in _node_entries() if entry["Alive"]]
 
 
 def join(cpus: int, address: str | None) -> None:
@@ -60,19 +58,18 @@ def join(cpus: int, address: str | None) -> None:
     check_ray_version(ray.__version__)
     if address is not None:
         check_reachable(address)
-    # Ray takes SIGTERM for itself; what it meant before stands again.
+    # Ray takes SIGTERM for itself; the handler of before is put back.
     before = signal.getsignal(signal.SIGTERM)
     # Ray tells of workers that died on stdout, where only the result belongs, whatever `log_to_driver` says.
     ray._private.worker._worker_logs_enabled = False
     where = "Ray could not be started" if address is None else f"address {address}"
     try:
         if address is None:
-            _start(cpus)
+            _start_local(cpus)
         else:
-            _check_head(address)
             ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except AuthenticationError as error:
-        raise InputError(f"{where}: {_about_tokens(error)}") from None
+        raise InputError(f"{where}: {_explain_token(error)}") from None
     except (OSError, RayError, RuntimeError, ValueError) as error:
         raise InputError(f"{where}: {error}") from None
     except Exception as error:
@@ -101,10 +98,10 @@ def leave() -> None:
 def missing_resources(config: RunConfig, judges: Sequence[Judge], nodes: Iterable[Node]) -> dict[Node, list[str]]:
     """What is not right on those nodes, in words. One without a CPU only needs the code: it may hold the aggregator."""
     judging = cloudpickle.dumps((config, list(judges)))  # type: ignore[no-untyped-call]
-    return _examined({node: judging if node.cpus >= 1 else b"" for node in nodes})
+    return _inspect_all({node: judging if node.cpus >= 1 else b"" for node in nodes})
 
 
-def _start(cpus: int) -> None:
+def _start_local(cpus: int) -> None:
     if os.environ.get(AUTH_MODE, "token").lower() != "token":
         raise ValueError(
             f"{AUTH_MODE}={os.environ[AUTH_MODE]} would let whoever reaches this machine's ports run code on it; "
@@ -123,56 +120,29 @@ def _start(cpus: int) -> None:
     )
 
 
-def _check_head(address: str) -> None:
-    """Ask what `ray.init` would ask, once: it tries for 20 s what a missing token refuses, and for 60 s to find a node.
-
-    Ray's own names are used for that; where they are gone, `ray.init` has the word.
-    """
-    try:
-        from ray._private.services import canonicalize_bootstrap_address, get_node_to_connect_for_driver
-        from ray._raylet import GcsClient  # type: ignore[attr-defined]
-
-        client = GcsClient(address=canonicalize_bootstrap_address(address))
-        try:
-            get_node_to_connect_for_driver(client, timeout_seconds=ON_THIS_MACHINE_S)
-        except RuntimeError:
-            raise ValueError(
-                "no node of that cluster runs on this machine; start one (`ray start --address` with --num-cpus=0 if "
-                "it is not to judge), or run jurybox on one of the cluster's machines"
-            ) from None
-    except AuthenticationError:
-        raise
-    except RayError as error:
-        raise ValueError(
-            f"what answers there is no Ray cluster's head: {str(error).strip() or 'not its port'}"
-        ) from None
-    except (AttributeError, ImportError, TypeError):
-        return
-
-
-def _about_tokens(error: AuthenticationError) -> str:
+def _explain_token(error: AuthenticationError) -> str:
     if os.environ.get(AUTH_MODE, "").lower() == "token":
         return f"the cluster refuses the token of this process: {error.message.splitlines()[0]}"
     return f"the cluster asks for a token; set {AUTH_MODE}=token, with its token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
 
 
-def _examined(needs: Mapping[Node, bytes]) -> dict[Node, list[str]]:
+def _inspect_all(needs: Mapping[Node, bytes]) -> dict[Node, list[str]]:
     """The problems of each node that has any. A node that is lost meanwhile has none: nothing will be there."""
-    look = ray.remote(_look())
-    asked = {}
+    inspection = ray.remote(_make_inspection())
+    nodes = {}
     for node, judging in needs.items():
         there = NodeAffinitySchedulingStrategy(node.id, soft=False)
-        looking = look.options(num_cpus=0, max_retries=0, scheduling_strategy=there)
-        asked[looking.remote(own_source(), judging)] = node
-    answered, silent = ray.wait(list(asked), num_returns=len(asked), timeout=EXAMINED_S)
-    problems = {asked[ref]: _answer(ref) for ref in answered}
+        task = inspection.options(num_cpus=0, max_retries=0, scheduling_strategy=there)
+        nodes[task.remote(own_source(), judging)] = node
+    done, silent = ray.wait(list(nodes), num_returns=len(nodes), timeout=INSPECTION_S)
+    problems = {nodes[ref]: _read_problems(ref) for ref in done}
     for ref in silent:
-        problems[asked[ref]] = [f"{NO_ANSWER} within {EXAMINED_S:g} s"]
+        problems[nodes[ref]] = [f"{NO_ANSWER} within {INSPECTION_S:g} s"]
     alive = {node.id for node in alive_nodes()}
     return {node: words for node, words in problems.items() if words and node.id in alive}
 
 
-def _answer(ref: Any) -> list[str]:
+def _read_problems(ref: Any) -> list[str]:
     try:
         problems: list[str] = ray.get(ref)
     except RayTaskError as error:
@@ -182,23 +152,23 @@ def _answer(ref: Any) -> list[str]:
     return problems
 
 
-def _look() -> Callable[[str, bytes], list[str]]:
+def _make_inspection() -> Callable[[str, bytes], list[str]]:
     # Inside a function, so that it travels as code: a node where jurybox cannot be imported is to say so itself.
-    def look(source: str, judging: bytes) -> list[str]:
+    def inspect(source: str, judging: bytes) -> list[str]:
         try:
             from .preflight import inspect_node
         except Exception as error:
             return [f"jurybox cannot be imported: {type(error).__name__}: {error}"]
         return inspect_node(source, judging)
 
-    return look
+    return inspect
 
 
-def _entries() -> list[dict[str, Any]]:
+def _node_entries() -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     return entries
 
 
-def _node(entry: Mapping[str, Any]) -> Node:
+def _as_node(entry: Mapping[str, Any]) -> Node:
     name = f"{entry['NodeManagerHostname']} ({entry['NodeManagerAddress']}, Ray node {entry['NodeID'][:8]})"
     return Node(entry["NodeID"], name, entry["Resources"].get("CPU", 0.0))

@@ -129,7 +129,7 @@ class RayPool:
         join(local_cpus, address)
         here = ray.get_runtime_context().get_node_id()
         try:
-            self.size = self._places(here)
+            self.size = self._plan_places(here)
         except InputError:
             leave()
             raise
@@ -147,7 +147,7 @@ class RayPool:
         )
         self._aggregator = _RayAggregator(self._actor)
 
-    def _places(self, here: str) -> int:
+    def _plan_places(self, here: str) -> int:
         """How many workers there are to be, once every node that may get one has what it needs."""
         nodes = alive_nodes()
         room = sum(int(node.cpus) for node in nodes)
@@ -171,14 +171,14 @@ class RayPool:
         if self._address is None or self._config.workers != "auto":
             return 0
         try:
-            more = max(0, await asyncio.to_thread(self._room) - self.size)
+            more = max(0, await asyncio.to_thread(self._count_places) - self.size)
         except RayError:
             # Not the moment to look for more.
             return 0
         self.size += more
         return more
 
-    def _room(self) -> int:
+    def _count_places(self) -> int:
         """Places on the nodes that are fit for a worker, after a look at those that are new."""
         nodes = {node.id: node for node in alive_nodes() if node.cpus >= 1}
         new = [node for node in nodes.values() if node.id not in self._known]
@@ -216,7 +216,7 @@ class RayPool:
             except WorkerDied:
                 # Perhaps of where it was: a node that joined without jurybox.
                 if self._address is not None:
-                    await asyncio.to_thread(self._room)
+                    await asyncio.to_thread(self._count_places)
                 raise
             else:
                 return worker

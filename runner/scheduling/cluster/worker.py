@@ -150,9 +150,9 @@ class RayWorker:
         except RayTaskError as error:
             raise cause_of(error) from None
         except RayError as error:
-            raise await self._looked_into(error) from None
+            raise await self._investigate(error) from None
 
-    async def _looked_into(self, error: RayError) -> WorkerDied:
+    async def _investigate(self, error: RayError) -> WorkerDied:
         """The death that an error stands for. One that is only out of reach is asked again, and then given up."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CUT_OFF_S):
@@ -170,7 +170,7 @@ class RayWorker:
             return describe_death(error)
         lost = error.preempted or "its node has died" in str(error) or not await self._node_lives()
         death: Death = "node" if lost else "crash"
-        return WorkerDied("its node was lost" if lost else _detail(error), death)
+        return WorkerDied("its node was lost" if lost else _describe_exit(error), death)
 
     async def _node_lives(self) -> bool:
         nodes = await asyncio.to_thread(alive_nodes)
@@ -186,7 +186,7 @@ def describe_death(error: RayError) -> WorkerDied:
     return WorkerDied("the connection to it was lost", "node")
 
 
-def _detail(error: ActorDiedError) -> str:
+def _describe_exit(error: ActorDiedError) -> str:
     """What Ray knows of the death of a process, in a line."""
     text = str(error).partition("Worker exit detail: ")[2].partition("Some common causes")[0].strip()
     if "End of file" in text:

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.scheduling.batching import Member, compose_batches, requests_of, split
+from runner.scheduling.batching import Member, compose_batches, count_requests, split
 
 
 def members(questions: list[int], alone: frozenset[int] = frozenset(), shift: int = 0) -> list[Member]:
@@ -71,5 +71,5 @@ def test_halves_hold_all_trials_in_order_and_end_with_one_each(length: int, dept
 
 
 def test_requests_are_counted_by_batch() -> None:
-    assert requests_of(15099, None) == 15099
-    assert (requests_of(20, 10), requests_of(21, 10), requests_of(0, 10)) == (2, 3, 0)
+    assert count_requests(15099, None) == 15099
+    assert (count_requests(20, 10), count_requests(21, 10), count_requests(0, 10)) == (2, 3, 0)

@@ -73,7 +73,7 @@ def test_suspected_work_goes_to_a_worker_that_had_none_and_gets_no_more() -> Non
     assert (dispatch.queued("a"), dispatch.suspected("a"), dispatch.idle) == (0, 1, False)
     dispatch.finish("fresh", 3)
     assert dispatch.next("fresh") is None, "nothing after it"
-    assert dispatch.is_spent("fresh", coming=0) and not dispatch.is_spent("busy", coming=0)
+    assert dispatch.is_worn_out("fresh", coming=0) and not dispatch.is_worn_out("busy", coming=0)
 
 
 def test_the_only_worker_sees_to_the_innocent_first() -> None:
@@ -81,10 +81,10 @@ def test_the_only_worker_sees_to_the_innocent_first() -> None:
     dispatch.add([suspect(1), work(2)])
     dispatch.join("only")
     assert dispatch.next("only") == work(2)
-    assert not dispatch.is_spent("only", coming=0), "it holds work"
+    assert not dispatch.is_worn_out("only", coming=0), "it holds work"
     dispatch.finish("only", 2)
     assert dispatch.next("only") is None
-    assert dispatch.is_spent("only", coming=0), "one in its place would be fresh"
+    assert dispatch.is_worn_out("only", coming=0), "one in its place would be fresh"
     dispatch.leave("only")
     dispatch.join("next")
     assert dispatch.next("next") == suspect(1)
@@ -98,11 +98,11 @@ def test_no_more_workers_make_room_than_there_are_suspects() -> None:
         assert dispatch.next(f"w{n}") == work(n)
         dispatch.finish(f"w{n}", n)
     dispatch.add([suspect(5)])
-    assert dispatch.is_spent("w0", coming=0)
+    assert dispatch.is_worn_out("w0", coming=0)
     dispatch.leave("w0")
-    assert not dispatch.is_spent("w1", coming=1)
+    assert not dispatch.is_worn_out("w1", coming=1)
     dispatch.join("fresh")
-    assert not dispatch.is_spent("w1", coming=0)
+    assert not dispatch.is_worn_out("w1", coming=0)
 
 
 def test_suspects_of_a_closed_account_wait_for_another_session() -> None:

@@ -14,7 +14,7 @@ from judges import Item, load_judge
 from runner.config import RunConfig, parse_config
 from runner.endpoint.judge_model import JudgeModel, judge_models
 from runner.errors import ConfigError
-from runner.scheduling.plan import MAX_SHARD_TRIALS, estimate, judged_by_shard, make_shards, shard_size
+from runner.scheduling.plan import MAX_SHARD_TRIALS, count_judged_by_shard, estimate_cost, shard_size, split_into_shards
 
 ITEM = Item("i1", "q1", "s1", None, {"question": "Q", "reference": "R", "response": "A"})
 
@@ -99,9 +99,9 @@ def test_the_later_sampling_wins() -> None:
 
 def test_calls_are_told_with_trials_where_a_request_is_of_several() -> None:
     alone = pair_of(config([model()]))
-    assert estimate(alone, 15_099, 99, 100.0).calls == "15,000 calls"
+    assert estimate_cost(alone, 15_099, 99, 100.0).calls == "15,000 calls"
     batched = pair_of(config([model()], [{"use": "answer-correctness", "batch": 10}]))
-    assert estimate(batched, 15_099, 0, 100.0).calls == "1,510 calls for 15,099 trials"
+    assert estimate_cost(batched, 15_099, 0, 100.0).calls == "1,510 calls for 15,099 trials"
 
 
 def test_two_entries_that_mean_the_same_are_refused() -> None:
@@ -126,7 +126,7 @@ def test_shards_cover_every_routed_row_once(rows: int, workers: int, repeats: in
 
     size = shard_size(rows, workers)
     assert 1 <= size <= MAX_SHARD_TRIALS
-    shards = make_shards(parsed, judges, rows, size, routed)
+    shards = split_into_shards(parsed, judges, rows, size, routed)
     assert [shard.id for shard in shards] == list(range(len(shards)))
     for judge in ("yes-no", "longmemeval-paper"):
         for name in ("a", "b"):
@@ -147,7 +147,7 @@ def test_what_is_judged_already_is_counted_by_shard(keys: set[bytes], data: st.D
     wanted = sorted(keys)
     judged = data.draw(st.sets(st.sampled_from(wanted))) if wanted else set()
     trials = [(key, at % 3, at) for at, key in enumerate(wanted)]
-    found = judged_by_shard(sorted(judged, reverse=True), iter(trials))
+    found = count_judged_by_shard(sorted(judged, reverse=True), iter(trials))
     expected = Counter(at % 3 for at, key in enumerate(wanted) if key in judged)
     assert {shard: n for shard, n in found.items() if n} == expected
 

@@ -17,9 +17,9 @@ from runner.scheduling.poison_search import (
     IDLE_IN_A_ROW,
     POISONED_IN_A_ROW,
     CrashLoopDetector,
-    Place,
+    TrialPosition,
     TrialSubset,
-    after_death,
+    decide_after_death,
 )
 
 SHARD_ROWS = 16
@@ -32,12 +32,12 @@ class Run:
     shards: int
     batch: int
     places: int
-    poison: frozenset[Place]
+    poison: frozenset[TrialPosition]
     ids: count[int] = field(default_factory=lambda: count(1))
-    judged: Counter[Place] = field(default_factory=Counter)
-    poisoned: list[Place] = field(default_factory=list)
+    judged: Counter[TrialPosition] = field(default_factory=Counter)
+    poisoned: list[TrialPosition] = field(default_factory=list)
     deaths: int = 0
-    asked: Counter[Place] = field(default_factory=Counter)
+    asked: Counter[TrialPosition] = field(default_factory=Counter)
     in_flight_at_deaths: int = 0
 
     def __post_init__(self) -> None:
@@ -46,13 +46,13 @@ class Run:
         self.names = count(1)
         for _ in range(self.places):
             self.dispatch.join(f"w{next(self.names)}")
-        self.tasks: dict[int, list[list[Place]]] = {}
+        self.tasks: dict[int, list[list[TrialPosition]]] = {}
 
     @property
     def trials(self) -> int:
         return self.shards * SHARD_ROWS
 
-    def requests(self, work: Work) -> list[list[Place]]:
+    def requests(self, work: Work) -> list[list[TrialPosition]]:
         """What the assembler would make of it: without what is recorded, a shard's trials in batches."""
         if isinstance(work.payload, TrialSubset):
             places = set(work.payload.trials)
@@ -60,7 +60,7 @@ class Run:
             assert isinstance(work.payload, int)
             places = {(work.payload, position) for position in range(SHARD_ROWS)}
         open_places = sorted(place for place in places if not self.judged[place])
-        by_batch: dict[tuple[int, int], list[Place]] = {}
+        by_batch: dict[tuple[int, int], list[TrialPosition]] = {}
         for place in open_places:
             by_batch.setdefault((place[0], place[1] // self.batch), []).append(place)
         return list(by_batch.values())
@@ -77,7 +77,7 @@ class Run:
                     continue
                 self.tasks[work.id] = requests
                 self.asked.update(place for request in requests for place in request)
-            if self.dispatch.is_spent(name, self.places - len(self.dispatch.workers)):
+            if self.dispatch.is_worn_out(name, self.places - len(self.dispatch.workers)):
                 self.dispatch.leave(name)
                 self.dispatch.join(f"w{next(self.names)}")
 
@@ -101,7 +101,7 @@ class Run:
             self.in_flight_at_deaths += sum(map(len, left))
             # What was sent holds what is recorded by now too.
             done = [[place] for place in self.sent_of(work) if self.judged[place]]
-            fate = after_death(work, death, [*left, *done], left, self.ids.__next__)
+            fate = decide_after_death(work, death, [*left, *done], left, self.ids.__next__)
             assert not fate.hopeless
             if fate.poisoned is not None:
                 self.poisoned.append(fate.poisoned)
@@ -112,7 +112,7 @@ class Run:
         self.dispatch.leave(name, again)
         self.dispatch.join(f"w{next(self.names)}")
 
-    def sent_of(self, work: Work) -> list[Place]:
+    def sent_of(self, work: Work) -> list[TrialPosition]:
         if isinstance(work.payload, TrialSubset):
             return list(work.payload.trials)
         assert isinstance(work.payload, int)
@@ -142,7 +142,7 @@ places = st.tuples(st.integers(0, 2), st.integers(0, SHARD_ROWS - 1))
     seed=st.integers(0, 2**32),
 )
 def test_exactly_the_guilty_are_poisoned_and_soon(
-    poison: frozenset[Place], batch: int, workers: int, node_losses: bool, seed: int
+    poison: frozenset[TrialPosition], batch: int, workers: int, node_losses: bool, seed: int
 ) -> None:
     run, rng = Run(3, batch, workers, poison), random.Random(seed)
     while not run.dispatch.idle or run.judged.total() < run.trials:
@@ -174,23 +174,23 @@ def test_a_node_that_is_lost_blames_nobody() -> None:
     trial = [[(0, 0)]]
     work = Work(1, "a", 1, TrialSubset("shard", ((0, 0),)), deaths=1, isolated=True)
     for _ in range(10):
-        (work,) = after_death(work, "node", trial, trial, count(2).__next__).again
-    assert after_death(work, "hang", trial, trial, count(2).__next__).poisoned == (0, 0)
+        (work,) = decide_after_death(work, "node", trial, trial, count(2).__next__).again
+    assert decide_after_death(work, "hang", trial, trial, count(2).__next__).poisoned == (0, 0)
 
 
 def test_a_death_counts_only_for_a_trial_that_was_alone_with_the_worker() -> None:
     work = Work(1, "a", 2, TrialSubset("shard", ((0, 0), (0, 1))), deaths=0, isolated=True)
-    (work,) = after_death(work, "crash", [[(0, 0)], [(0, 1)]], [[(0, 1)]], count(2).__next__).again
+    (work,) = decide_after_death(work, "crash", [[(0, 0)], [(0, 1)]], [[(0, 1)]], count(2).__next__).again
     assert (work.deaths, work.isolated) == (0, True)
-    (work,) = after_death(work, "crash", [[(0, 1)]], [[(0, 1)]], count(3).__next__).again
+    (work,) = decide_after_death(work, "crash", [[(0, 1)]], [[(0, 1)]], count(3).__next__).again
     assert work.deaths == 1
-    assert after_death(work, "crash", [[(0, 1)]], [], count(3).__next__).again == (), "it was recorded after all"
+    assert decide_after_death(work, "crash", [[(0, 1)]], [], count(3).__next__).again == (), "it was recorded after all"
 
 
 def test_a_batch_is_halved_by_its_trials() -> None:
     batch = [(0, n) for n in range(5)]
     work = Work(1, "a", 1, "shard", isolated=True)
-    halves = after_death(work, "crash", [batch], [batch], count(2).__next__).again
+    halves = decide_after_death(work, "crash", [batch], [batch], count(2).__next__).again
     assert [half.payload for half in halves] == [
         TrialSubset("shard", tuple(batch[:3])),
         TrialSubset("shard", tuple(batch[3:])),
@@ -201,9 +201,9 @@ def test_a_batch_is_halved_by_its_trials() -> None:
 def test_work_without_trials_that_kills_every_worker_is_hopeless() -> None:
     work = Work(1, "a", 1, "probe")
     for alone in (False, True, True):
-        (work,) = after_death(work, "crash", [], [], count(2).__next__).again
+        (work,) = decide_after_death(work, "crash", [], [], count(2).__next__).again
         assert work.isolated is alone
-    assert after_death(work, "crash", [], [], count(2).__next__).hopeless
+    assert decide_after_death(work, "crash", [], [], count(2).__next__).hopeless
 
 
 def test_workers_that_cannot_live_at_all_end_the_run() -> None:

@@ -11,7 +11,7 @@ from judged_run import jsonl, judged_run, trial_key
 from runner.endpoint.judge_model import judge_models
 from runner.messages import Batch, PendingTrial, Task, TrialProgress
 from runner.scheduling.dispatch import Work
-from runner.scheduling.poison_search import Place, TrialSubset
+from runner.scheduling.poison_search import TrialPosition, TrialSubset
 from runner.scheduling.pool import LocalPool
 from runner.scheduling.task_builder import NewShard, PendingTrials, TaskBuilder, trial_position
 
@@ -28,7 +28,7 @@ def waits(position: int, malformed: int) -> PendingTrial:
     )
 
 
-def places(task: Task | None) -> list[Place]:
+def places(task: Task | None) -> list[TrialPosition]:
     return [trial_position(trial) for request in task.requests for trial in request] if task else []
 
 
