@@ -9,18 +9,23 @@ at any moment and be opened again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from runner.errors import DiskFull, RunLocked, StoppedEarly
 from runner.filesystem import describe_shortage
 from runner.messages import Ack, Batch, Snapshot, Tally, TrialProgress
 
-from .ledger import Ledger, Spend
+from .ledger import Ledger
 from .segments import Segment
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 
 class Aggregator:
@@ -72,10 +77,6 @@ class Aggregator:
         """(shard, position) → history of those trials that are still to be judged."""
         return self._ledger.unfinished_trials(trials)
 
-    def spend(self) -> dict[str, Spend]:
-        """Everything ever spent in this run, by model."""
-        return self._ledger.spend()
-
     def spent_by(self, sender: str) -> float:
         """What a sender may have spent at most."""
         return self._ledger.spent_by(sender)
@@ -101,87 +102,51 @@ def _sum(left: Tally, right: Tally) -> Tally:
     return Tally(*(getattr(left, name.name) + getattr(right, name.name) for name in fields(Tally)))
 
 
-T = TypeVar("T")
+def _remote(
+    method: Callable[Concatenate[Aggregator, _Parameters], _Result],
+) -> Callable[Concatenate[AggregatorHandle, _Parameters], Awaitable[_Result]]:
+    @functools.wraps(method)
+    async def call(self: AggregatorHandle, /, *args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        result: _Result = await self._call(method.__name__, *args, **kwargs)
+        return result
+
+    return call
 
 
-class AggregatorHandle(Protocol):
-    """The aggregator, wherever it runs."""
+class AggregatorHandle(ABC):
+    """The aggregator, wherever it runs: its methods as coroutines. `_call` hides how a call gets there and back."""
 
-    async def record(self, batch: Batch) -> Ack:
-        """Commit a batch, however often it has to be sent."""
+    record = _remote(Aggregator.record)
+    snapshot = _remote(Aggregator.snapshot)
+    pending_trials = _remote(Aggregator.pending_trials)
+    done_positions = _remote(Aggregator.done_positions)
+    pending_positions = _remote(Aggregator.pending_positions)
+    unfinished_trials = _remote(Aggregator.unfinished_trials)
+    spent_by = _remote(Aggregator.spent_by)
+    begin_segment = _remote(Aggregator.begin_segment)
+    finish_segment = _remote(Aggregator.finish_segment)
+    set_meta = _remote(Aggregator.set_meta)
 
-    async def snapshot(self) -> Snapshot:
-        """Live counts."""
+    @abstractmethod
+    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Calls the aggregator's method of this name, however long it takes to reach it."""
 
-    async def pending_trials(
-        self, model: str, kinds: tuple[str, ...], limit: int, skip: frozenset[tuple[int, int]]
-    ) -> list[tuple[int, int, TrialProgress]]:
-        """Trials that wait to be judged again, in order, without those in `skip`."""
-
-    async def done_positions(self, shard: int) -> set[int]:
-        """Positions of a shard that have a judgment."""
-
-    async def pending_positions(self, shard: int) -> set[int]:
-        """Positions of a shard that wait to be judged again."""
-
-    async def spent_by(self, sender: str) -> float:
-        """What a sender of batches may have spent at most, in USD."""
-
-    async def begin_segment(self, rows: int) -> Segment | None:
-        """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
-
-    async def finish_segment(self, number: int) -> None:
-        """A segment is published."""
-
-    async def unfinished_trials(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
-        """(shard, position) → history of those trials that are still to be judged."""
-
-    async def set_meta(self, key: str, value: str) -> None:
-        """Keep a value with the run."""
+    @abstractmethod
+    async def close(self) -> None:
+        """Closes the ledger."""
 
 
-class _LocalAggregator:
+class LocalAggregator(AggregatorHandle):
     """Runs the aggregator's calls one after another on a thread of its own, so that no commit blocks the loop."""
 
     def __init__(self, path: Path) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="aggregator")
         self._aggregator = self._thread.submit(Aggregator, path).result()
 
-    async def _call(self, function: Callable[..., T], *args: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
-
-    async def record(self, batch: Batch) -> Ack:
-        return await self._call(self._aggregator.record, batch)
-
-    async def snapshot(self) -> Snapshot:
-        return await self._call(self._aggregator.snapshot)
-
-    async def pending_trials(
-        self, model: str, kinds: tuple[str, ...], limit: int, skip: frozenset[tuple[int, int]]
-    ) -> list[tuple[int, int, TrialProgress]]:
-        return await self._call(self._aggregator.pending_trials, model, kinds, limit, skip)
-
-    async def done_positions(self, shard: int) -> set[int]:
-        return await self._call(self._aggregator.done_positions, shard)
-
-    async def pending_positions(self, shard: int) -> set[int]:
-        return await self._call(self._aggregator.pending_positions, shard)
-
-    async def spent_by(self, sender: str) -> float:
-        return await self._call(self._aggregator.spent_by, sender)
-
-    async def begin_segment(self, rows: int) -> Segment | None:
-        return await self._call(self._aggregator.begin_segment, rows)
-
-    async def finish_segment(self, number: int) -> None:
-        await self._call(self._aggregator.finish_segment, number)
-
-    async def unfinished_trials(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
-        return await self._call(self._aggregator.unfinished_trials, trials)
-
-    async def set_meta(self, key: str, value: str) -> None:
-        await self._call(self._aggregator.set_meta, key, value)
+    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        call = functools.partial(getattr(self._aggregator, method), *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     async def close(self) -> None:
-        await self._call(self._aggregator.close)
+        await self._call("close")
         self._thread.shutdown()

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -22,6 +22,7 @@ from judges import Judge
 from runner.config import RunConfig
 from runner.dataset.staged_items import Staged, load_staged
 from runner.errors import ConfigError
+from runner.ledger.aggregator import AggregatorHandle
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.ledger.segments import Published, Segment
@@ -41,11 +42,6 @@ from .mirror import (
 from .object_store import DestinationError, check_outside_run, open_store
 from .restore import RestoredLedger, restore_ledger
 from .result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, segment_frames
-
-if TYPE_CHECKING:
-    from runner.ledger.aggregator import AggregatorHandle
-
-# It brings all that asks an endpoint: a second of start-up that a run with nothing to do does not pay.
 
 PERIOD_S = 20.0
 """Between segments; what is judged meanwhile and the time to write it are what a lost machine loses."""

@@ -13,7 +13,7 @@ from typing import Protocol
 from judges import Judge
 from runner.config import RunConfig
 from runner.errors import ConfigError
-from runner.ledger.aggregator import AggregatorHandle, _LocalAggregator
+from runner.ledger.aggregator import AggregatorHandle, LocalAggregator
 from runner.messages import LeaseRenewal, Task, TaskReport, WorkerStatus
 from runner.worker.worker import Worker
 
@@ -70,7 +70,7 @@ class LocalPool:
     def __init__(self, config: RunConfig, judges: Sequence[Judge], ledger: Path) -> None:
         self._config = config
         self._judges = judges
-        self._ledger = _LocalAggregator(ledger)
+        self._ledger = LocalAggregator(ledger)
         self._workers: list[Worker] = []
 
     @property

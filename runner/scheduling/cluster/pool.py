@@ -7,100 +7,27 @@ leaves this file.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import ray
 import structlog
-from ray.exceptions import RayError, RayTaskError
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from judges import Judge
 from runner.config import RunConfig
-from runner.errors import ConfigError, InputError, StoppedEarly, WorkerDied
+from runner.errors import ConfigError, InputError, WorkerDied
 from runner.ledger.aggregator import Aggregator, AggregatorHandle
-from runner.ledger.segments import Segment
-from runner.messages import Ack, Batch, Snapshot, TrialProgress
 from runner.scheduling.pool import WorkerHandle
 
+from .aggregator import RayAggregator
 from .connect import NO_ANSWER, alive_nodes, join, leave, missing_resources
 from .preflight import describe_problems
-from .worker import AGGREGATOR_GONE_S, RECONNECT_S, RayWorker, cause_of
-
-CLOSE_S = 1.0
-"""How long the aggregator may take to close the ledger, which is left in order without that too."""
+from .worker import RayWorker
 
 log = structlog.get_logger()
-
-
-class _RayAggregator:
-    """The driver's handle on the aggregator actor; it waits while the actor restarts."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
-
-    async def record(self, batch: Batch) -> Ack:
-        ack: Ack = await self._call("record", batch)
-        return ack
-
-    async def snapshot(self) -> Snapshot:
-        snapshot: Snapshot = await self._call("snapshot")
-        return snapshot
-
-    async def pending_trials(
-        self, model: str, kinds: tuple[str, ...], limit: int, skip: frozenset[tuple[int, int]]
-    ) -> list[tuple[int, int, TrialProgress]]:
-        found: list[tuple[int, int, TrialProgress]] = await self._call("pending_trials", model, kinds, limit, skip)
-        return found
-
-    async def done_positions(self, shard: int) -> set[int]:
-        positions: set[int] = await self._call("done_positions", shard)
-        return positions
-
-    async def pending_positions(self, shard: int) -> set[int]:
-        positions: set[int] = await self._call("pending_positions", shard)
-        return positions
-
-    async def spent_by(self, sender: str) -> float:
-        usd: float = await self._call("spent_by", sender)
-        return usd
-
-    async def begin_segment(self, rows: int) -> Segment | None:
-        segment: Segment | None = await self._call("begin_segment", rows)
-        return segment
-
-    async def finish_segment(self, number: int) -> None:
-        await self._call("finish_segment", number)
-
-    async def unfinished_trials(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
-        found: dict[tuple[int, int], TrialProgress] = await self._call("unfinished_trials", trials)
-        return found
-
-    async def set_meta(self, key: str, value: str) -> None:
-        await self._call("set_meta", key, value)
-
-    async def close(self) -> None:
-        """Let it close the ledger. One that is away has nothing open; all that it acknowledged is on the disk."""
-        with contextlib.suppress(RayError, TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
-                await self._actor.close.remote()
-
-    async def _call(self, method: str, *args: object) -> Any:
-        loop = asyncio.get_running_loop()
-        until = loop.time() + AGGREGATOR_GONE_S
-        while True:
-            try:
-                return await getattr(self._actor, method).remote(*args)
-            except RayTaskError as error:
-                raise cause_of(error) from None
-            except RayError as error:
-                if loop.time() > until:
-                    why = str(error).strip().splitlines()[-1]
-                    raise StoppedEarly(f"the aggregator did not come back: {why}") from None
-                await asyncio.sleep(RECONNECT_S)
 
 
 class RayPool:
@@ -145,7 +72,7 @@ class RayPool:
             )
             .remote(ledger)
         )
-        self._aggregator = _RayAggregator(self._actor)
+        self._aggregator = RayAggregator(self._actor)
 
     def _plan_places(self, here: str) -> int:
         """How many workers there are to be, once every node that may get one has what it needs."""

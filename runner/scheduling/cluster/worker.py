@@ -16,11 +16,12 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryErr
 
 from judges import Judge
 from runner.config import RunConfig
-from runner.errors import ConfigError, Death, JuryboxError, StoppedEarly, WorkerDied
+from runner.errors import ConfigError, Death, WorkerDied
 from runner.log import configure as configure_log
-from runner.messages import Ack, Batch, LeaseRenewal, Task, TaskReport, WorkerStatus
+from runner.messages import LeaseRenewal, Task, TaskReport, WorkerStatus
 from runner.worker.worker import Worker
 
+from .aggregator import RECONNECT_S, RayAggregator, cause_of
 from .connect import alive_nodes
 from .preflight import other_source, own_source
 
@@ -29,19 +30,10 @@ NODE = "ray.io/node-id"
 """The label that Ray gives every node."""
 CALLS = 1000
 """Tasks and ticks that a worker may have under way: as many as come."""
-RECONNECT_S = 0.5
-AGGREGATOR_GONE_S = 120.0
-"""How long the aggregator may be away (it restarts by itself) before the run stops, resumable."""
 CUT_OFF_S = 10.0
 """How long a worker may be out of reach before it is given up. Its node tells of a process that died in less."""
 SET_UP_S = 60.0
 """How long a worker may take at least to load the judges, once its process is there."""
-
-
-def cause_of(error: RayTaskError) -> BaseException:
-    """Our own error, where the actor raised one; Ray wraps it in an error of both types."""
-    cause = error.cause
-    return cause if isinstance(cause, JuryboxError) else error
 
 
 class _WorkerActor:
@@ -66,24 +58,7 @@ class _WorkerActor:
         if other := other_source(source):
             return [other]
 
-        async def send(batch: Batch) -> Ack:
-            loop = asyncio.get_running_loop()
-            away_since: float | None = None
-            while True:
-                try:
-                    ack: Ack = await aggregator.record.remote(batch)
-                except RayTaskError as error:
-                    raise cause_of(error) from None
-                except RayError:
-                    # An error never means "not recorded": the same batch again, told apart by its number.
-                    away_since = away_since or loop.time()
-                    if loop.time() - away_since > AGGREGATOR_GONE_S:
-                        raise StoppedEarly("the aggregator did not come back; run the same command again") from None
-                    await asyncio.sleep(RECONNECT_S)
-                else:
-                    return ack
-
-        self._worker = Worker(name, config, judges, send)
+        self._worker = Worker(name, config, judges, RayAggregator(aggregator).record)
         return self._worker.check()
 
     async def run(self, task: Task) -> TaskReport:

@@ -211,7 +211,6 @@ def test_the_aggregator_keeps_its_counts_without_reading_them_again(tmp_path: Pa
     assert aggregator.done_positions(0) == {0, 1, 2}
     assert aggregator.pending_positions(0) == set()
     assert aggregator.pending_trials("m0", ("malformed",), 5) == []
-    assert aggregator.spend()["m0"].requests == 5
     aggregator.close()
     reopened = Aggregator(str(tmp_path / "run.db"))
     assert reopened.snapshot() == Snapshot({**before.tallies, ("j0", "m0"): tally})

@@ -153,9 +153,8 @@ class World:
 
     def session(self) -> None:
         """A new session, when all workers of the one before are gone."""
-        spent = sum(spend.usage.cost_usd for spend in self.aggregator.spend().values())
         with Ledger(self.path, read_only=True) as ledger:
-            spent += ledger.reserved().usd
+            spent = ledger.reserved().usd + sum(spend.usage.cost_usd for spend in ledger.spend().values())
         self.budget = LeaseAllocator(CONFIG.accounts(), CONFIG.budget.usd, spent)
         self.lives = [self.birth(), self.birth()]
 
