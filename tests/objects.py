@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,9 +40,9 @@ class Bucket:
         self._client: Any = session.client("s3", endpoint_url=url)
         self._client.create_bucket(Bucket=BUCKET)
 
-    def put(self, key: str, content: bytes) -> str:
+    def put(self, key: str, content: bytes, public: bool = False) -> str:
         """Store an object; its URL."""
-        self._client.put_object(Bucket=BUCKET, Key=key, Body=content)
+        self._client.put_object(Bucket=BUCKET, Key=key, Body=content, ACL="public-read" if public else "private")
         return f"s3://{BUCKET}/{key}"
 
     def names(self, prefix: str) -> list[str]:
@@ -61,9 +59,9 @@ class Bucket:
         """The rows of a Parquet object."""
         return polars.read_parquet(self.get(key)).rows(named=True)
 
-    def put_rows(self, key: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    def put_rows(self, key: str, rows: Sequence[Mapping[str, Any]], public: bool = False) -> str:
         """Store rows, one a line."""
-        return self.put(key, "".join(json.dumps(row) + "\n" for row in rows).encode())
+        return self.put(key, "".join(json.dumps(row) + "\n" for row in rows).encode(), public)
 
 
 @contextmanager
@@ -82,19 +80,20 @@ def s3() -> Iterator[Bucket]:
 
 @contextmanager
 def cloud_storage(folder: Path) -> Iterator[str]:
-    """Google Cloud Storage with the files of a folder as objects of a bucket; in a process of its own, since pyarrow's
-    client holds the interpreter in some of its calls."""
-    command = [sys.executable, __file__, str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
-        finally:
-            process.terminate()
+    """Google Cloud Storage with the files of a folder as objects of a bucket."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"folder": folder}))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """The JSON interface, by which pyarrow reads, and the XML interface, by which obstore reads and writes."""
+    """What obstore uses of the XML interface."""
 
     protocol_version = "HTTP/1.1"
     folder = Path()
@@ -105,9 +104,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         content = self.rfile.read(int(self.headers["Content-Length"]))
-        bucket, _, name = unquote(urlsplit(self.path).path).removeprefix("/").partition("/")
-        file = self.folder / name
-        if bucket != BUCKET:
+        file, _ = self._target()
+        if file is None:
             self._send(404, b"<Error><Code>NoSuchBucket</Code></Error>")
             return
         with self.writing:
@@ -118,12 +116,30 @@ class _Handler(BaseHTTPRequestHandler):
             file.write_bytes(content)
         self._send(200, b"")
 
-    def _read_xml(self, name: str, query: dict[str, list[str]]) -> None:
-        if name:
-            file = self.folder / name
-            self._send(200, file.read_bytes()) if file.is_file() else self._send(404, b"<Error/>")
-            return
-        prefix, after = (query.get(key, [""])[0] for key in ("prefix", "start-after"))
+    def do_GET(self) -> None:
+        file, query = self._target()
+        if file is None:
+            self._send(404, b"<Error><Code>NoSuchBucket</Code></Error>")
+        elif file == self.folder:
+            self._list(*(query.get(key, [""])[0] for key in ("prefix", "start-after")))
+        elif not file.is_file():
+            self._send(404, b"<Error/>")
+        else:
+            content = file.read_bytes()
+            wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+            first, last = (int(wanted[1]), int(wanted[2])) if wanted else (0, len(content) - 1)
+            part = f"bytes {first}-{min(last, len(content) - 1)}/{len(content)}" if wanted else ""
+            self._send(206 if wanted else 200, content[first : last + 1], part, str(file.stat().st_mtime_ns))
+
+    do_HEAD = do_GET
+
+    def _target(self) -> tuple[Path | None, dict[str, list[str]]]:
+        """The file of an object, or the folder for the bucket itself; and the query."""
+        url = urlsplit(self.path)
+        bucket, _, name = unquote(url.path).removeprefix("/").partition("/")
+        return self.folder / name if bucket == BUCKET else None, parse_qs(url.query)
+
+    def _list(self, prefix: str, after: str) -> None:
         names = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
         found = "".join(
             f"<Contents><Key>{known}</Key><LastModified>2026-01-01T00:00:00Z</LastModified><ETag>x</ETag>"
@@ -133,53 +149,13 @@ class _Handler(BaseHTTPRequestHandler):
         )
         self._send(200, f"<ListBucketResult>{found}</ListBucketResult>".encode())
 
-    def do_GET(self) -> None:
-        url = urlsplit(self.path)
-        bucket, _, key = unquote(url.path).removeprefix("/").partition("/")
-        if bucket == BUCKET:
-            self._read_xml(key, parse_qs(url.query))
-            return
-        query = parse_qs(url.query)
-        place, _, name = url.path.partition(f"/storage/v1/b/{BUCKET}/o")[2].partition("/")
-        names = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
-        name = unquote(name)
-        if place or f"/b/{BUCKET}/o" not in url.path:
-            self._send(404, b"{}")
-        elif not name:
-            prefix = query.get("prefix", [""])[0]
-            found = [self._described(known) for known in names if known.startswith(prefix)]
-            self._send(200, json.dumps({"kind": "storage#objects", "items": found}).encode())
-        elif name not in names:
-            self._send(404, json.dumps({"error": {"code": 404, "message": "no such object"}}).encode())
-        elif query.get("alt") == ["media"]:
-            content = (self.folder / name).read_bytes()
-            wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-            first, last = (int(wanted[1]), int(wanted[2] or len(content) - 1)) if wanted else (0, len(content) - 1)
-            self._send(206 if wanted else 200, content[first : last + 1], f"bytes {first}-{last}/{len(content)}")
-        else:
-            self._send(200, json.dumps(self._described(name)).encode())
-
-    def _described(self, name: str) -> dict[str, Any]:
-        status = (self.folder / name).stat()
-        fixed = {"timeCreated": "2026-01-01T00:00:00Z", "updated": "2026-01-01T00:00:00Z", "metageneration": "1"}
-        mark = str(status.st_mtime_ns)
-        own = {"name": name, "size": str(status.st_size), "etag": mark, "generation": "1"}
-        return {"kind": "storage#object", "bucket": BUCKET, **fixed, **own}
-
-    def _send(self, status: int, body: bytes, part: str = "") -> None:
+    def _send(self, status: int, body: bytes, part: str = "", etag: str = "x") -> None:
         self.send_response(status)
-        self.send_header("ETag", "x")
+        self.send_header("ETag", etag)
         self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
-        if status == 206:
+        if part:
             self.send_header("Content-Range", part)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
-
-
-if __name__ == "__main__":
-    _Handler.folder = Path(sys.argv[1])
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    sys.stdout.write(f"{server.server_port}\n")
-    sys.stdout.flush()
-    server.serve_forever()
+        if self.command != "HEAD":
+            self.wfile.write(body)

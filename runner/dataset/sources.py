@@ -17,12 +17,13 @@ from typing import Any, Protocol
 
 from runner.config import Items, RunConfig
 from runner.errors import ConfigError
+from runner.object_storage import is_remote, without_secrets
 
 from .eval_logs import inspect_rows, lm_eval_rows, named_as_lm_eval, opens_as_inspect, opens_as_lm_eval
 from .files import BOM, CHUNK, DAMAGE, InputFile, LocalFile, Row, local_files
 from .huggingface import dataset_source
 from .json_reader import json_array, json_lines
-from .remote_files import is_remote, remote_files, without_secrets
+from .remote_files import remote_files
 from .table_reader import csv_rows, parquet_rows
 
 _ENDINGS = {

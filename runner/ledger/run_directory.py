@@ -22,11 +22,11 @@ from typing import Any
 
 from judges import Judge, parse_judge
 from runner.config import RunConfig, parse_config
-from runner.dataset.remote_files import display_url
 from runner.endpoint.judge_model import JudgeModel
 from runner.env_secrets import LEFT_OUT, referenced_variables
 from runner.errors import InputError, MeaningChanged, RunLocked
 from runner.filesystem import is_full, translate_full_disk
+from runner.object_storage import publish_url
 
 from .database import wal_path
 
@@ -237,7 +237,7 @@ class RunDirectory:
         if written is None:
             way = "put back a copy of it, or begin anew with the run's own command"
         else:
-            place = display_url(written, Path(manifest.get("base", ".")), manifest["name"])
+            place = publish_url(written, Path(manifest.get("base", ".")), manifest["name"])
             way = f"the run's own command makes it anew from {place}, and judges only what was not published there"
         raise InputError(f"{self.path}: run.db is lost; {way}")
 

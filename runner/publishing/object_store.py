@@ -1,34 +1,25 @@
 """Places that results are published to: a directory, or a bucket of S3 or Google Cloud Storage.
 
 Whatever is put there is put whole, and only where nothing of that name is yet: the one operation on which two writers
-can rely. Hides how a directory and a bucket do that, temporary names and syncs, endpoints, credentials and errors.
+can rely. Hides how a directory and a bucket do that, temporary names and syncs, and their errors.
 """
 
 from __future__ import annotations
 
-import datetime
 import errno
 import os
-import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
-from runner.dataset.remote_files import display_url, endpoint_of, is_remote, region_of, without_secrets
 from runner.dataset.staged_items import sync_file
 from runner.errors import ConfigError
 from runner.failpoints import failpoint
+from runner.object_storage import Bucket, StorageError, is_remote, publish_url
 
-CONNECT_S = 5
-REQUEST_S = 30
-RETRIES = 3
-RETRY_S = 15
-_SHOWN = 300
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
-
-_Result = TypeVar("_Result")
 
 
 class DestinationError(Exception):
@@ -127,101 +118,44 @@ class Directory:
         return temporary
 
 
-class Bucket:
-    """A bucket of an object store, or a part of it. obstore's client has the conditional put, pyarrow's has not."""
+class PublishedBucket:
+    """A bucket of an object store, or a part of it."""
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._scheme, _, path = url.partition("://")
-        self._bucket, _, self._prefix = path.partition("/")
-        self._opened: Any = None
+        scheme, _, path = url.partition("://")
+        bucket, _, prefix = path.partition("/")
+        self._bucket = Bucket(scheme, bucket, prefix)
 
     def create(self, name: str, content: bytes) -> bool:
         """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
-        from obstore.exceptions import AlreadyExistsError
-
-        def put() -> bool:
+        with _describe_error(self.url):
             failpoint("after-tmp")
-            try:
-                self._store().put(name, content, mode="create", use_multipart=False)
-            except AlreadyExistsError:
-                return False
+            created = self._bucket.create(name, content)
+        if created:
             failpoint("after-rename")
-            return True
-
-        return self._asked(put)
+        return created
 
     def replace(self, name: str, content: bytes) -> None:
         """Put a file in the place of what is there."""
-        self._asked(lambda: self._store().put(name, content))
+        with _describe_error(self.url):
+            self._bucket.replace(name, content)
 
     def read(self, name: str) -> bytes | None:
         """A file's content; None where there is none."""
-
-        def get() -> bytes | None:
-            try:
-                return bytes(self._store().get(name).bytes())
-            except FileNotFoundError as error:
-                if "NoSuchBucket" in str(error):
-                    raise
-                return None
-
-        return self._asked(get)
+        with _describe_error(self.url):
+            return self._bucket.read(name)
 
     def names(self, folder: str, after: str = "") -> list[str]:
         """All files below a folder, sorted; with `after` those whose names come behind that."""
-
-        def listed() -> list[str]:
-            pages = self._store().list(folder, offset=after or None)
-            return sorted(str(entry["path"]) for page in pages for entry in page)
-
-        return self._asked(listed)
-
-    def _store(self) -> Any:
-        if self._opened is None:
-            self._opened = self._open()
-        return self._opened
-
-    def _open(self) -> Any:
-        from obstore.store import GCSStore, S3Store
-
-        endpoint = endpoint_of(self._scheme)
-        how: dict[str, Any] = {
-            "prefix": self._prefix or None,
-            "client_options": {
-                "connect_timeout": f"{CONNECT_S}s",
-                "timeout": f"{REQUEST_S}s",
-                "allow_http": endpoint is not None and not endpoint.startswith("https://"),
-            },
-            "retry_config": {"max_retries": RETRIES, "retry_timeout": datetime.timedelta(seconds=RETRY_S)},
-        }
-        if self._scheme == "gs":
-            if endpoint is not None:
-                address = endpoint if "://" in endpoint else f"http://{endpoint}"
-                # An emulator asks for no credentials. With skip_signature some are looked for all the same.
-                how["config"] = {"base_url": address.rstrip("/"), "bearer_token": "emulated"}
-            return GCSStore(self._bucket, **how)
-        if endpoint is not None:
-            how["endpoint"] = endpoint
-        if region := region_of(self._scheme, self._bucket):
-            how["region"] = region
-        if (credentials := _profile()) is not None:
-            how["credential_provider"] = credentials
-        return S3Store(self._bucket, **how)
-
-    def _asked(self, question: Callable[[], _Result]) -> _Result:
-        from obstore.exceptions import BaseError
-
-        try:
-            return question()
-        except (BaseError, OSError, ValueError) as error:
-            raise DestinationError(f"{self.url}: {_reason(error)}") from None
+        with _describe_error(self.url):
+            return sorted(self._bucket.keys(folder, after))
 
 
-def open_store(written: str, base: Path, name: str) -> ObjectStore:
+def open_store(publish: str, base: Path, name: str) -> ObjectStore:
     """The place that a config's `publish` names, and the part of it for the run of this name."""
-    place = display_url(written, base, name)
-    return Bucket(place) if is_remote(written) else Directory(Path(place))
+    place = publish_url(publish, base, name)
+    return PublishedBucket(place) if is_remote(publish) else Directory(Path(place))
 
 
 def check_outside_run(place: ObjectStore, directory: Path) -> None:
@@ -249,27 +183,7 @@ def _linked(temporary: Path, target: Path) -> bool:
 def _describe_error(url: str) -> Iterator[None]:
     try:
         yield
+    except StorageError as error:
+        raise DestinationError(f"{url}: {error}") from None
     except OSError as error:
         raise DestinationError(f"{url}: {error.strerror or error}") from None
-
-
-def _profile() -> Any:
-    """Credentials of a profile, which only Amazon's own library can read, where that is installed."""
-    if os.environ.get("AWS_ACCESS_KEY_ID"):
-        return None
-    try:
-        from obstore.auth.boto3 import Boto3CredentialProvider
-    except ImportError:
-        return None
-    try:
-        return Boto3CredentialProvider()
-    except ValueError:  # it has none
-        return None
-    except Exception as error:  # it has no common root of its errors
-        raise DestinationError(f"the credentials of Amazon's profile: {error}") from None
-
-
-def _reason(error: Exception) -> str:
-    told = str(error).partition("\n\nDebug source")[0]
-    told = without_secrets(re.sub(r"\s+", " ", re.sub(r"<\?xml[^>]*>", "", told)).strip())
-    return told if len(told) <= _SHOWN else told[:_SHOWN] + "…"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -258,3 +259,36 @@ def test_a_damaged_object_is_a_bad_row_as_a_damaged_file_is(bucket: Bucket, tmp_
     url = bucket.put("cut.jsonl.gz", whole[: len(whole) // 2])
     with pytest.raises(ItemError, match=r"s3://answers/cut.jsonl.gz:\d+: damaged file"):
         staged(tmp_path, path=url)
+
+
+def test_a_profile_is_read_by_boto3_and_without_it_the_error_names_the_extra(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = bucket.put_rows("profile.jsonl", [row(1)])
+    credentials = tmp_path / "credentials"
+    credentials.write_text("[judge]\naws_access_key_id = tested\naws_secret_access_key = tested\n", encoding="utf-8")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(credentials))
+    monkeypatch.setenv("AWS_PROFILE", "judge")
+    assert fields(staged(tmp_path, path=url)) == [row(1)]
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(ConfigError, match=r"items.path: s3://answers/profile.jsonl: .*nobody"):
+        staged(tmp_path, path=url)
+    monkeypatch.setitem(sys.modules, "obstore.auth.boto3", None)
+    for profile, named in (("judge", "judge"), (None, str(credentials))):
+        monkeypatch.setenv("AWS_PROFILE", profile) if profile else monkeypatch.delenv("AWS_PROFILE")
+        with pytest.raises(ConfigError, match=rf"profile \({named}\) .* pip install 'jurybox\[s3\]'"):
+            staged(tmp_path, path=url)
+
+
+def test_a_public_object_is_read_without_credentials(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = bucket.put_rows("public.jsonl", [row(1)], public=True)
+    private = bucket.put_rows("private.jsonl", [row(1)])
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    assert fields(staged(tmp_path, path=url)) == [row(1)]
+    with pytest.raises(ConfigError, match="no permission"):
+        staged(tmp_path, path=private)

@@ -37,7 +37,7 @@ GUARDED = {
     "ray": "runner.scheduling.cluster",
     "openai": "runner.endpoint.client",
     "aiolimiter": "runner.endpoint.rate_limiter",
-    "obstore": "runner.publishing.object_store",
+    "obstore": "runner.object_storage",
     "sqlite3": "runner.ledger.database",
     "typer": "runner.cli",
     "uvicorn": "runner.simulate",

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from objects import BUCKET, Bucket, cloud_storage, s3
 
+from runner import object_storage
 from runner.config import parse_config
 from runner.errors import ConfigError
-from runner.publishing import object_store as module
 from runner.publishing.object_store import DestinationError, ObjectStore, check_outside_run, open_store
 
 
@@ -123,15 +123,19 @@ def test_a_directory_holds_nothing_half_written(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("url", "environment", "words"),
     [
-        ("s3://answers/x", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "error sending request"),
-        ("s3://elsewhere/x", {}, "NoSuchBucket"),
-        ("gs://elsewhere/x", {}, "not found"),
+        (
+            "s3://answers/x",
+            {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"},
+            "the service cannot be reached at http://127.0.0.1:9",
+        ),
+        ("s3://elsewhere/x", {}, "there is no such bucket"),
+        ("gs://elsewhere/x", {}, "there is no such bucket"),
     ],
 )
 def test_trouble_is_told_with_the_place(
     store: Bucket, cloud: str, url: str, environment: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "RETRIES", 0)
+    monkeypatch.setattr(object_storage, "RETRIES", 0)
     for name, value in {**store.environment, "STORAGE_EMULATOR_HOST": cloud, **environment}.items():
         monkeypatch.setenv(name, value)
     place = open_store(url, Path(), "run")
