@@ -11,6 +11,6 @@ from __future__ import annotations
 from .options import Simulation
 from .process import running
 from .replay import Ambiguous, NotRecorded, Replay
-from .server import run, serve
+from .server import run
 
-__all__ = ["Ambiguous", "NotRecorded", "Replay", "Simulation", "run", "running", "serve"]
+__all__ = ["Ambiguous", "NotRecorded", "Replay", "Simulation", "run", "running"]
