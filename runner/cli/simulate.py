@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from runner.errors import InputError
 
 
 def simulate(
+    context: typer.Context,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8808,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     seed: Annotated[int, typer.Option(help="Seed of all that is drawn.")] = 0,
@@ -44,9 +45,13 @@ def simulate(
     hanging: Annotated[float, typer.Option(help="Share of requests that never get a reply.")] = 0.0,
     throttled: Annotated[float, typer.Option(help="Share of 429 whatever the limits.")] = 0.0,
     retry_after_s: Annotated[float, typer.Option(help="Retry-After of those.")] = 0.2,
-    faults_in_a_row: Annotated[int, typer.Option(help="At most so many faults in a row for one prompt.")] = 2,
+    max_faults_in_a_row: Annotated[
+        int, typer.Option("--faults-in-a-row", help="At most so many faults in a row for one prompt.")
+    ] = 2,
     api_key: Annotated[str | None, typer.Option(help="The only key that is accepted.")] = None,
-    only_model: Annotated[list[str] | None, typer.Option(help="A model name that exists; repeatable.")] = None,
+    only_models: Annotated[
+        list[str] | None, typer.Option("--only-model", help="A model name that exists; repeatable.")
+    ] = None,
     quota: Annotated[int | None, typer.Option(help="Replies until insufficient_quota.")] = None,
     structured: Annotated[str, typer.Option(help="response_format is enforced, ignored or refused.")] = "enforced",
     replay: Annotated[
@@ -57,42 +62,13 @@ def simulate(
     """Serve a local OpenAI-compatible endpoint for demos, tests and benchmarks."""
     from runner.simulate import Simulation, run
 
-    run(
-        Simulation(
-            seed=seed,
-            yes=yes,
-            latency_ms=latency_ms,
-            latency_spread=latency_spread,
-            rpm=rpm,
-            tpm=tpm,
-            in_flight=in_flight,
-            burst_s=burst_s,
-            models=_model_limits(model_limit or []),
-            malformed=malformed,
-            malformed_skew=malformed_skew,
-            truncated=truncated,
-            refused=refused,
-            server_errors=server_errors,
-            resets=resets,
-            hanging=hanging,
-            throttled=throttled,
-            miscounted=miscounted,
-            miscounted_from=miscounted_from,
-            retry_after_s=retry_after_s,
-            max_faults_in_a_row=faults_in_a_row,
-            api_key=api_key,
-            only_models=tuple(only_model) if only_model else None,
-            quota=quota,
-            structured=structured,
-            replay=replay,
-            log=log,
-        ),
-        host,
-        port,
-    )
+    # Each option is one of the simulation's by the same name.
+    options = {name: value for name, value in context.params.items() if name not in ("host", "port", "model_limit")}
+    options["only_models"] = tuple(only_models) if only_models else None
+    run(Simulation(models=_model_limits(model_limit or []), **options), host, port)
 
 
-def _model_limits(options: list[str]) -> dict[str, dict[str, float]]:
+def _model_limits(options: list[str]) -> dict[str, Any]:
     limits: dict[str, dict[str, float]] = {}
     for option in options:
         name, _, value = option.partition("=")

@@ -8,9 +8,9 @@ it sees only request bodies.
 
 from __future__ import annotations
 
-from .options import MODEL_LIMITS, Simulation
+from .options import Simulation
 from .process import running
 from .replay import Ambiguous, NotRecorded, Replay
-from .server import run, serve
+from .server import run
 
-__all__ = ["MODEL_LIMITS", "Ambiguous", "NotRecorded", "Replay", "Simulation", "run", "running", "serve"]
+__all__ = ["Ambiguous", "NotRecorded", "Replay", "Simulation", "run", "running"]

@@ -11,6 +11,6 @@ from .server import run
 
 if __name__ == "__main__":
     try:
-        run(Simulation.from_json(sys.argv[1]), until_stdin_ends=True)
+        run(Simulation.model_validate_json(sys.argv[1]), until_stdin_ends=True)
     except InputError as error:
         sys.exit(error.message)

@@ -24,7 +24,7 @@ from .reply_format import Verdict
 from .throttle import Gate, Headers, retry_after
 
 _OF_VERDICTS = ("malformed", "miscounted", "mumbled", "truncated", "refused")
-"""Faults of a reply that has a verdict to give."""
+"""Faults in the words of a reply; the others leave the request without any."""
 _BAD_GATEWAY = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 
 
@@ -83,14 +83,10 @@ class Endpoint:
         key = self.simulation.api_key
         if key is None:
             return None
-        for name, value in headers:
-            if (name == b"authorization" and value == b"Bearer " + key.encode()) or (
-                name == b"api-key" and value == key.encode()
-            ):
-                return None
-        message = (
-            "Incorrect API key provided, or none. The simulated endpoint accepts only the key it was started with."
-        )
+        accepted = {(b"authorization", b"Bearer " + key.encode()), (b"api-key", key.encode())}
+        if any((name, value) in accepted for name, value in headers):
+            return None
+        message = "Incorrect API key provided, or none; this endpoint accepts only the key it was started with."
         return _error(401, message, "invalid_request_error", "invalid_api_key")
 
     def answer(self, number: int, body: bytes | bytearray, now: float) -> Answer:
@@ -105,9 +101,8 @@ class Endpoint:
                 more = " Use 'max_completion_tokens' instead." if name == "max_tokens" else ""
                 words = f"Unsupported parameter: '{name}' is not supported with this model.{more}"
                 return _error(400, words, "invalid_request_error", "unsupported_parameter", param=name)
-        model = prompt.model
         answer = self._answer(number, prompt, now)
-        answer.model = model
+        answer.model = prompt.model
         return answer
 
     def _structured(self, prompt: Prompt) -> Prompt:
@@ -145,13 +140,8 @@ class Endpoint:
         gate = self._gate(model, now)
         in_flight = gate.in_flight
         if over := gate.enter(prompt.tokens + _tokens(reply), now):
-            answer = _error(
-                429,
-                f"Rate limit reached for `{model}` on {over.limit}.",
-                over.limit,
-                "rate_limit_exceeded",
-                digest=digest,
-            )
+            message = f"Rate limit reached for `{model}` on {over.limit}."
+            answer = _error(429, message, over.limit, "rate_limit_exceeded", digest=digest)
             answer.headers = [retry_after(over.retry_after_s), *gate.headers()]
             answer.limit = over.limit
         else:
@@ -183,41 +173,26 @@ class Endpoint:
 
     def _reply(self, number: int, prompt: Prompt, wanted: Wanted, reply: str, fault: Fault | None) -> Answer:
         delay = self._latency(prompt.model)
-        message: dict[str, str | None] = {"role": "assistant", "content": reply, "refusal": None}
-        finish = "stop"
-        if fault is not None:
-            match fault.kind:
-                case "server_errors":
-                    answer = _broken(fault.variant)
-                    answer.delay_s, answer.fault = delay, fault.kind
-                    return answer
-                case "resets":
-                    # The work is done, and the reply lost: a provider charges for it.
-                    answer = Answer(None, delay_s=delay, fault=fault.kind)
-                    answer.billed = self._charged(prompt, _tokens(reply))
-                    return answer
-                case "hanging":
-                    return Answer(None, fault=fault.kind)
-                case "throttled":
-                    answer = _error(429, "Rate limit reached.", "requests", "rate_limit_exceeded")
-                    answer.headers = [retry_after(self.simulation.retry_after_s)]
-                    answer.fault = fault.kind
-                    return answer
-                case "malformed":
-                    message["content"] = bad_replies.no_verdict(wanted, fault.variant)
-                case "miscounted":
-                    message["content"] = bad_replies.miscount(wanted, reply, fault.variant)
-                case "mumbled":
-                    message["content"] = mumble(wanted.form, reply)
-                case "truncated":
-                    message["content"] = bad_replies.cut(wanted, reply)
-                    finish = "length"
-                case "refused":
-                    way = fault.variant % 3
-                    finish = "content_filter" if way == 2 else "stop"
-                    message["content"] = bad_replies.REFUSAL if way == 1 else None
-                    message["refusal"] = bad_replies.REFUSAL if way == 0 else None
-        spoken = _tokens(message["content"] or message["refusal"] or "")
+        if fault is None or fault.kind in _OF_VERDICTS:
+            message, finish = _message(wanted, reply, fault)
+            answer = self._complete(number, prompt, message, finish)
+        elif fault.kind == "server_errors":
+            answer = _server_error(fault.variant)
+        elif fault.kind == "throttled":
+            delay = 0.0
+            answer = _error(429, "Rate limit reached.", "requests", "rate_limit_exceeded")
+            answer.headers = [retry_after(self.simulation.retry_after_s)]
+        else:
+            answer = Answer(None)
+            if fault.kind == "resets":
+                # The work is done, and the reply lost: a provider charges for it.
+                answer.billed = self._charged(prompt, _tokens(reply))
+        answer.delay_s, answer.fault = delay, fault.kind if fault else None
+        return answer
+
+    def _complete(self, number: int, prompt: Prompt, message: dict[str, str | None], finish: str) -> Answer:
+        """The 200, after as much reasoning as the endpoint does."""
+        spoken = _tokens(message["content"] or message.get("refusal") or "")
         if thinks := self.simulation.thinks:
             room = math.inf if prompt.max_tokens is None else prompt.max_tokens
             if room < thinks + spoken:
@@ -226,25 +201,23 @@ class Endpoint:
             message["reasoning_content"] = "Let us see. " * (thinks // 3)
             spoken += thinks
         self._answered += 1
-        body = orjson.dumps(
-            {
-                "id": f"chatcmpl-simulated-{number}",
-                "object": "chat.completion",
-                "created": self._created,
-                "model": prompt.model,
-                "system_fingerprint": "jurybox-simulate",
-                "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
-                "usage": {
-                    "prompt_tokens": prompt.tokens,
-                    "completion_tokens": spoken,
-                    "total_tokens": prompt.tokens + spoken,
-                    "prompt_tokens_details": {"cached_tokens": 0},
-                    "completion_tokens_details": {"reasoning_tokens": thinks},
-                },
-            }
-        )
-        billed = self._charged(prompt, spoken)
-        return Answer(200, body, delay_s=delay, fault=fault.kind if fault else None, billed=billed)
+        choice = {"index": 0, "message": {"role": "assistant", "refusal": None, **message}, "logprobs": None}
+        document = {
+            "id": f"chatcmpl-simulated-{number}",
+            "object": "chat.completion",
+            "created": self._created,
+            "model": prompt.model,
+            "system_fingerprint": "jurybox-simulate",
+            "choices": [choice | {"finish_reason": finish}],
+            "usage": {
+                "prompt_tokens": prompt.tokens,
+                "completion_tokens": spoken,
+                "total_tokens": prompt.tokens + spoken,
+                "prompt_tokens_details": {"cached_tokens": 0},
+                "completion_tokens_details": {"reasoning_tokens": thinks},
+            },
+        }
+        return Answer(200, orjson.dumps(document), billed=self._charged(prompt, spoken))
 
     def _charged(self, prompt: Prompt, spoken: int) -> tuple[int, int]:
         self.prompt_tokens += prompt.tokens
@@ -280,14 +253,34 @@ def _tokens(text: str) -> int:
     return max(1, len(text.encode()) // 4)
 
 
-def _broken(variant: int) -> Answer:
-    match variant % 3:
-        case 0:
-            return _error(500, "The server had an error while processing your request.", "server_error", None)
-        case 1:
-            return Answer(502, _BAD_GATEWAY, content_type=b"text/html")
-        case _:
-            return _error(503, "The engine is currently overloaded, please try again later.", "server_error", None)
+def _message(wanted: Wanted, reply: str, fault: Fault | None) -> tuple[dict[str, str | None], str]:
+    """The message with the reply, or with what a fault makes of it, and its finish_reason."""
+    if fault is None:
+        return {"content": reply}, "stop"
+    match fault.kind:
+        case "malformed":
+            return {"content": bad_replies.no_verdict(wanted, fault.variant)}, "stop"
+        case "miscounted":
+            return {"content": bad_replies.miscount(wanted, reply, fault.variant)}, "stop"
+        case "mumbled":
+            return {"content": mumble(wanted.form, reply)}, "stop"
+        case "truncated":
+            return {"content": bad_replies.cut(wanted, reply)}, "length"
+    refusals: list[dict[str, str | None]] = [
+        {"content": None, "refusal": bad_replies.REFUSAL},
+        {"content": bad_replies.REFUSAL},
+        {"content": None},
+    ]
+    way = fault.variant % 3
+    return refusals[way], "content_filter" if way == 2 else "stop"
+
+
+def _server_error(variant: int) -> Answer:
+    if variant % 3 == 1:
+        return Answer(502, _BAD_GATEWAY, content_type=b"text/html")
+    if variant % 3 == 0:
+        return _error(500, "The server had an error while processing your request.", "server_error", None)
+    return _error(503, "The engine is currently overloaded, please try again later.", "server_error", None)
 
 
 def _error(

@@ -10,9 +10,7 @@ import math
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from .options import Simulation
-
-_ORDER = ("truncated", "refused", "server_errors", "resets", "hanging", "throttled", "miscounted", "mumbled")
+from .options import FAULTS, Simulation
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class Faults:
         self._bound = simulation.max_faults_in_a_row
         low, high = malformed_shares(simulation.malformed, simulation.malformed_skew, yes)
         self._malformed = {False: low, True: high}
-        self._rest = [(kind, share) for kind in _ORDER if (share := getattr(simulation, kind))]
+        self._rest = [(kind, share) for kind in FAULTS[1:] if (share := getattr(simulation, kind))]
         self._any = bool(simulation.malformed or self._rest)
         self._arrivals: dict[bytes, tuple[int, int]] = {}
 

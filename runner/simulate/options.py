@@ -1,35 +1,23 @@
 """What a simulated endpoint is asked to do: one frozen record, checked when it is made.
 
-It travels as JSON to the endpoint's own process; nothing else of the package knows how options are written down.
+It travels as JSON to the endpoint's own process. A wrong option is an InputError, wherever the record is made.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from runner.errors import InputError
 
-SHARES = (
-    "malformed",
-    "truncated",
-    "refused",
-    "server_errors",
-    "resets",
-    "hanging",
-    "throttled",
-    "miscounted",
-    "mumbled",
+FAULTS = (
+    *("malformed", "truncated", "refused", "server_errors", "resets"),
+    *("hanging", "throttled", "miscounted", "mumbled"),
 )
-"""The faults whose share of the requests is an option."""
-
-MODEL_LIMITS = ("rpm", "tpm", "in_flight", "latency_ms")
-"""What `models` may set for a single model name."""
+"""The options that are shares of the requests, in the order in which they are drawn."""
 
 STRUCTURED = {
     "enforced": {"json_schema", "json_object", "vllm"},
@@ -41,69 +29,85 @@ STRUCTURED = {
 }
 """What an endpoint may make of demands for structure → the ways that it enforces."""
 
+Share = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
 
-@dataclass(frozen=True, kw_only=True)
-class Simulation:
+
+class _Options(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+
+class ModelLimits(_Options):
+    """What one model name has of its own."""
+
+    rpm: Positive | None = None
+    tpm: Positive | None = None
+    in_flight: Positive | None = None
+    latency_ms: NotNegative | None = None
+
+
+class Simulation(_Options):
     """How the endpoint answers. Everything that is drawn is drawn from the seed and the prompt."""
 
     seed: int = 0
-    yes: float = 0.6
+    yes: Share = 0.6
     """Share of the prompts whose verdict is yes; on a scale: a score above the middle. The last user message alone
     decides which, and of a batch each block without its number."""
 
-    latency_ms: float = 0.0
+    latency_ms: NotNegative = 0.0
     """Median time to a reply; log-normal, with the standard deviation `latency_spread` of its logarithm."""
-    latency_spread: float = 0.3
+    latency_spread: NotNegative = 0.3
 
-    rpm: float | None = None
+    rpm: Positive | None = None
     """Requests a minute for each model name, from a bucket that holds `burst_s` seconds of them. Above: 429."""
-    tpm: float | None = None
+    tpm: Positive | None = None
     """Tokens a minute, prompt and reply."""
-    in_flight: int | None = None
-    burst_s: float = 1.0
-    models: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    in_flight: Annotated[int, Field(gt=0)] | None = None
+    burst_s: Positive = 1.0
+    models: dict[str, ModelLimits] = {}
     """Model name → its own `rpm`, `tpm`, `in_flight`, `latency_ms`, in place of those for all."""
 
-    malformed: float = 0.0
+    malformed: Share = 0.0
     """Shares of requests. Malformed: a reply with no readable verdict in it."""
-    truncated: float = 0.0
+    truncated: Share = 0.0
     """Cut before the verdict, finish_reason `length`."""
-    refused: float = 0.0
+    refused: Share = 0.0
     """Declined: in `message.refusal`, as plain text, or by the content filter."""
-    server_errors: float = 0.0
+    server_errors: Share = 0.0
     """500, 502 or 503."""
-    resets: float = 0.0
+    resets: Share = 0.0
     """The connection is dropped without a reply."""
-    hanging: float = 0.0
+    hanging: Share = 0.0
     """No reply until the client goes away."""
-    throttled: float = 0.0
+    throttled: Share = 0.0
     """429 with Retry-After `retry_after_s`, whatever the limits."""
-    retry_after_s: float = 0.2
-    miscounted: float = 0.0
+    retry_after_s: NotNegative = 0.2
+    miscounted: Share = 0.0
     """Lists of scores that are too long, too short, or numbered otherwise than what they score."""
-    miscounted_from: int = 2
+    miscounted_from: Annotated[int, Field(ge=1)] = 2
     """The fewest scores asked for at once where that happens; 1: also where one is asked for."""
-    mumbled: float = 0.0
+    mumbled: Share = 0.0
     """The verdict in prose, which a model can make out and a careful reader should not."""
     reformat_lies: bool = False
     """Whether who is asked to copy a verdict out of a text says another, or makes one up."""
-    malformed_skew: float = 1.0
+    malformed_skew: NotNegative = 1.0
     """How many times likelier a malformed reply is where the verdict is yes; the share over all prompts stays."""
-    max_faults_in_a_row: int | None = 2
+    max_faults_in_a_row: Annotated[int, Field(ge=0)] | None = 2
     """After that many faults one prompt gets a sound reply; None: no such bound."""
 
     api_key: str | None = None
     """The only key that is accepted; None: none is asked for."""
     only_models: tuple[str, ...] | None = None
     """The model names that exist; None: all do."""
-    quota: int | None = None
+    quota: Annotated[int, Field(ge=0)] | None = None
     """Replies until the account's quota is used up and every request is answered 429 `insufficient_quota`."""
-    structured: str = "enforced"
+    structured: Literal["enforced", "ignored", "refused", "openai", "vllm", "json_object"] = "enforced"
     """What becomes of a `response_format` or `structured_outputs`: enforced, ignored, or refused with 400. `openai`
     enforces and knows only the former, `vllm` the latter; `json_object` enforces no schema and ignores the latter."""
     unsupported: tuple[str, ...] = ()
     """Parameters that are refused with 400, in OpenAI's words."""
-    thinks: int = 0
+    thinks: Annotated[int, Field(ge=0)] = 0
     """Tokens of reasoning before each reply: where `max_tokens` leaves no room for more, the reply is cut there."""
 
     replay: Path | None = None
@@ -113,63 +117,23 @@ class Simulation:
     """JSONL, one line for each request when it ends."""
     log_bodies: bool = True
 
-    def __post_init__(self) -> None:
-        for name in (*SHARES, "yes"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise InputError(f"simulate: {name} is a share from 0 to 1, not {getattr(self, name)}")
-        if math.fsum(getattr(self, name) for name in SHARES) > 1 + 1e-9:
-            raise InputError(f"simulate: the shares of {', '.join(SHARES)} add up to more than 1")
-        for name in (
-            "thinks",
-            "latency_ms",
-            "latency_spread",
-            "retry_after_s",
-            "malformed_skew",
-            "quota",
-            "max_faults_in_a_row",
-        ):
-            value = getattr(self, name)
-            if value is not None and value < 0:
-                raise InputError(f"simulate: {name} cannot be negative")
-        for name in ("rpm", "tpm", "in_flight", "burst_s"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise InputError(f"simulate: {name} must be above 0")
-        if self.miscounted_from < 1:
-            raise InputError("simulate: miscounted_from must be at least 1")
-        if self.structured not in STRUCTURED:
-            raise InputError(f"simulate: structured is one of {', '.join(STRUCTURED)}, not {self.structured!r}")
-        for model, limits in self.models.items():
-            for name, value in limits.items():
-                if name not in MODEL_LIMITS:
-                    raise InputError(f"simulate: models.{model}.{name}: only {', '.join(MODEL_LIMITS)} can be set")
-                if value < 0 or (value == 0 and name != "latency_ms"):
-                    raise InputError(f"simulate: models.{model}.{name} must be above 0")
+    @model_validator(mode="after")
+    def _check_sum(self) -> Simulation:
+        if math.fsum(getattr(self, name) for name in FAULTS) > 1 + 1e-9:
+            raise InputError(f"simulate: the shares of {', '.join(FAULTS)} add up to more than 1")
+        return self
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _explain(cls, options: Any, check: ModelWrapValidatorHandler[Simulation]) -> Simulation:
+        try:
+            return check(options)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise InputError(f"simulate: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
     def of_model(self, model: str, name: str) -> float | None:
         """A limit as it stands for one model name."""
-        value: float | None = self.models.get(model, {}).get(name, getattr(self, name))
+        own: float | None = getattr(self.models.get(model), name, None)
+        value: float | None = getattr(self, name) if own is None else own
         return value
-
-    def to_json(self) -> str:
-        """All options as a JSON object."""
-        options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        return json.dumps({name: str(value) if isinstance(value, Path) else value for name, value in options.items()})
-
-    @classmethod
-    def from_json(cls, text: str) -> Simulation:
-        """The record that `to_json` wrote; options that are absent have their defaults."""
-        try:
-            options: dict[str, Any] = json.loads(text)
-        except ValueError as error:
-            raise InputError(f"simulate: the options are no JSON: {error}") from None
-        unknown = sorted(set(options) - {f.name for f in dataclasses.fields(cls)})
-        if unknown:
-            raise InputError(f"simulate: unknown option {unknown[0]!r}")
-        for name in ("replay", "log"):
-            if options.get(name) is not None:
-                options[name] = Path(options[name])
-        for name in ("only_models", "unsupported"):
-            if options.get(name) is not None:
-                options[name] = tuple(options[name])
-        return cls(**options)

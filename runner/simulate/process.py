@@ -24,7 +24,7 @@ def running(simulation: Simulation | None = None, *, before: tuple[str, ...] = (
 
     The endpoint ends with the block. It also ends when this process dies: then the pipe to its stdin closes.
     """
-    command = [*before, sys.executable, "-m", __package__ or "", (simulation or Simulation()).to_json()]
+    command = [*before, sys.executable, "-m", __package__ or "", (simulation or Simulation()).model_dump_json()]
     # The process imports this very source, installed or not.
     path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": path}

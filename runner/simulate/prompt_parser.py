@@ -1,21 +1,14 @@
-"""A request's prompt as the endpoint sees it: its texts, its digest, and the structure that the request demands.
+"""What a chat completion request asks for, as far as its text can tell: model, texts, and the reply that it wants.
 
-Hides the ways in which a request body may say these things, and refuses what is no chat completion request.
+The form of the reply comes from the demanded structure if there is one, else from the words of the instructions: the
+system message, or without one the last paragraph, or the first ones. What is judged stands between and must not change
+how the reply looks, so a last paragraph that opens with the label of a slot is not looked at.
 
-What a request wants: the form of the reply, and the texts that each get a verdict.
-
-What the request demands by a schema or a list of choices comes first, then the words of its instructions: a system
-message is nothing but these. Without one they stand in the last paragraph, or in the first ones: what is judged stands
-between and must not change how the reply looks. A last paragraph that opens with the label of a slot is what is judged.
-
-The numbered blocks of a batch: where one item ends and the next begins, as far as a text can tell.
-
-The first line holds the marker with the number 1 (`Question 1:`, `[1]`, `### Item 1`). Block k+1 begins where, after a
-blank line, a line opens with the same marker and the next number. So `Question 3:` in the only block begins nothing:
-there was no 2. `Question 2:` in it begins a block only if the lines that make a block stand below it: the labels of the
-first block that the instructions name too (`True answer:`, `Answer from model:`), or, where they name none, any label
-of the first block. An answer that holds a whole block of the layout cannot be told from one, by a model as little as
-here: it is answered as two.
+Of a batch each numbered block gets a verdict. The first line holds the marker with the number 1 (`Question 1:`, `[1]`,
+`### Item 1`); block k+1 begins where, after a blank line, a line opens with the same marker and the next number. So
+`Question 3:` in the only block begins nothing: there was no 2. `Question 2:` in it begins a block only if the lines
+that make a block stand below it: the labels of the first block that the instructions name too, or, where they name none, any
+of its labels. An answer that holds a whole block of the layout is taken for two, here as by a model.
 """
 
 from __future__ import annotations
@@ -71,13 +64,10 @@ def prompt_of(body: Any) -> Prompt:
     if body.get("stream"):
         raise BadRequest("this endpoint does not stream")
     texts = [_text(message) for message in messages]
-    text = asked = texts[-1]
-    told = ""
-    if len(texts) > 1:
-        by_role = [(message.get("role"), text) for message, text in zip(messages, texts, strict=True)]
-        text = "\n\n".join(texts)
-        told = "\n\n".join(said for role, said in by_role if role in ("system", "developer"))
-        asked = next((said for role, said in reversed(by_role) if role == "user"), asked)
+    by_role = [(message.get("role"), text) for message, text in zip(messages, texts, strict=True)]
+    text = "\n\n".join(texts)
+    told = "\n\n".join(said for role, said in by_role if len(texts) > 1 and role in ("system", "developer"))
+    asked = next((said for role, said in reversed(by_role) if role == "user"), texts[-1])
     structure, way = _structure(body)
     most = body.get("max_completion_tokens", body.get("max_tokens"))
     most = most if isinstance(most, int) else None
@@ -150,9 +140,6 @@ def blocks_in(text: str, instructions: str) -> tuple[tuple[str, str], ...]:
         (text[start:end], text[content:end].strip()) for (start, content), end in zip(begins, ends, strict=True)
     )
 
-
-pass  # MOVED-EMPTY
-pass  # MOVED-EMPTY
 
 _SLOT = re.compile(
     r"(?:[\w'’ ]{0,30} )?(?:question|response|answer|reference|rubric|document|context|output|completion|explanation)s?"
@@ -233,7 +220,7 @@ def _told(prompt: Prompt) -> Form:
 @lru_cache(maxsize=128)
 def _instructed(told: str) -> Form | None:
     """The form that a system message asks for; its last words may leave to the others what the scale is."""
-    found = _in_order(_last(told), told)
+    found = form_in(_last(told)) or form_in(told)
     return None if found is None else _scaled(found, told)
 
 
@@ -241,15 +228,8 @@ def _between(text: str) -> Form | None:
     """The form that is named after what is judged, or before it."""
     last = _last(text)
     if _SLOT.match(last):
-        return _in_order(_first(text), last)
+        return form_in(_first(text)) or form_in(last)
     return form_in(last) or form_in(_first(text))
-
-
-def _in_order(*places: str) -> Form | None:
-    for place in places:
-        if (found := form_in(place)) is not None:
-            return found
-    return None
 
 
 def _scaled(form: Form | None, words: str) -> Form:

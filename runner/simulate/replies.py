@@ -1,11 +1,7 @@
-"""What the endpoint says where nothing goes wrong: the verdict, in the form that was asked for.
+"""What the endpoint says where nothing goes wrong: the verdict in the form that is due, or what is due without one.
 
-Everything here is a function of its arguments, so that a prompt is answered the same way every time.
-
-Requests that want no verdict on anything: a greeting, and a verdict to be copied out of a text.
-
-Like the rest of the endpoint this has only the words to go by. It finds the verdict in the prose of `mumbled` as a
-model would, says NONE of a text without one, and, where it is to lie, says a verdict that the text does not hold.
+Without a verdict are a greeting, and a verdict to be copied out of a text: it is found in the prose of `mumbled` as a
+model would find it, and NONE is said of a text without one. Everything is a function of its arguments.
 """
 
 from __future__ import annotations

@@ -1,16 +1,9 @@
-"""What kind of reply a piece of a judge's instructions asks for.
+"""The form of reply that instructions ask for, verdicts made up from texts, and objects of a JSON Schema that say them.
 
 Like a model, this has only the words to go by. It knows no judge: only how people ask for a yes, a line, an object, a
-number, a list of numbers, or one of several labels.
-
-Objects that fit a JSON Schema and say a verdict.
-
-A field that is to hold sentence keys, by its name, gets keys that stand in the prompt, as a judge of documents gives
-them. Everything else follows from the types: booleans say the verdict, numbers lie on its side of the scale.
-
-Verdicts made up from texts: the same for the same text, whatever else is going on.
-
-Hides how a verdict is drawn, and where on a scale it lies: a yes is above the middle, a no is not.
+number, a list of numbers, or one of several labels. A verdict is drawn from the text alone, so it is the same for the
+same text. In an object, booleans say the verdict and numbers lie on its side of the scale; a field that is to hold
+sentence keys, by its name, gets keys that stand in the prompt, as a judge of documents gives them.
 """
 
 from __future__ import annotations
@@ -205,8 +198,6 @@ def draw_verdict(seed: int, yes: float, text: str) -> Verdict:
         return Verdict(True, 1 - point / bound)
     return Verdict(False, (point - bound) / (2**64 - bound))
 
-
-pass  # MOVED-EMPTY
 
 _YES = frozenset({"yes", "true", "correct", "pass", "right", "y", "good"})
 _NO = frozenset({"no", "false", "incorrect", "wrong", "fail", "n", "bad"})

@@ -16,6 +16,8 @@ import orjson
 
 from runner.errors import InputError
 
+from .endpoint import Answer
+
 BUFFER = 1 << 20
 
 
@@ -42,44 +44,27 @@ class RequestLog:
         return self.requests
 
     def end(
-        self,
-        *,
-        number: int,
-        arrived: float,
-        now: float,
-        model: str | None,
-        digest: bytes,
-        status: int | None,
-        fault: str | None,
-        limit: str | None,
-        in_flight: int,
-        billed: tuple[int, int],
-        body: bytes | bytearray,
+        self, number: int, arrived: float, now: float, answer: Answer, status: int | None, body: bytes | bytearray
     ) -> None:
-        """Count how a request ended, and log it. `status` is None where no reply was given.
-
-        `billed`: the tokens that it is charged for, of the prompt and of the reply.
-        """
+        """Count how a request ended, and log it. `status` is None where no reply was given, whatever was the answer."""
         self.open -= 1
-        self.statuses[str(status) if status is not None else "none"] += 1
-        if fault is not None:
-            self.faults[fault] += 1
-        if limit is not None:
-            self.limits[limit] += 1
+        self.statuses["none" if status is None else str(status)] += 1
+        self.faults.update([answer.fault] if answer.fault else ())
+        self.limits.update([answer.limit] if answer.limit else ())
         if self._file is None:
             return
         line: dict[str, Any] = {
             "n": number,
             "time": arrived,
             "seconds": now - arrived,
-            "model": model,
-            "prompt": digest.hex(),
+            "model": answer.model,
+            "prompt": answer.digest.hex(),
             "status": status,
-            "fault": fault,
-            "limit": limit,
-            "in_flight": in_flight,
-            "prompt_tokens": billed[0],
-            "completion_tokens": billed[1],
+            "fault": answer.fault,
+            "limit": answer.limit,
+            "in_flight": answer.in_flight,
+            "prompt_tokens": answer.billed[0],
+            "completion_tokens": answer.billed[1],
         }
         if self._bodies:
             line["body"] = bytes(body).decode("utf-8", errors="replace")

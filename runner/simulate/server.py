@@ -120,19 +120,7 @@ class Application:
         finally:
             if answer.gate is not None:
                 answer.gate.leave()
-            self._record.end(
-                number=number,
-                arrived=arrived,
-                now=time.monotonic(),
-                model=answer.model,
-                digest=answer.digest,
-                status=status,
-                fault=answer.fault,
-                limit=answer.limit,
-                in_flight=answer.in_flight,
-                billed=answer.billed,
-                body=body,
-            )
+            self._record.end(number, arrived, time.monotonic(), answer, status, body)
 
     def _stats(self) -> bytes:
         record, endpoint = self._record, self._endpoint
@@ -149,10 +137,6 @@ class Application:
                 "replay": {"not_recorded": endpoint.not_recorded, "ambiguous": endpoint.ambiguous},
             }
         )
-
-
-async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
-    """An application for whoever wants only uvicorn's settings."""
 
 
 async def _send(
@@ -173,41 +157,6 @@ def base_url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
 
 
-async def serve(
-    simulation: Simulation, host: str = "127.0.0.1", port: int = 0, ready: Callable[[int], None] | None = None
-) -> None:
-    """Serve until cancelled. `ready` is called with the port once requests are accepted; port 0 takes a free one."""
-    application = Application(simulation)
-    try:
-        with _listening(host, port) as listener:
-            config = uvicorn.Config(
-                application,
-                http=_Connection,
-                ws="none",
-                lifespan="off",
-                access_log=False,
-                log_config=None,
-                log_level="warning",
-                server_header=False,
-                date_header=False,
-                timeout_keep_alive=KEEP_ALIVE_S,
-                timeout_graceful_shutdown=1,
-            )
-            logging.getLogger("uvicorn.error").addFilter(_is_news)
-            server = _Server(config)
-            serving = asyncio.create_task(server.serve([listener]))
-            try:
-                if ready is not None:
-                    ready(listener.getsockname()[1])
-                await asyncio.shield(serving)
-            except asyncio.CancelledError:
-                server.should_exit = True
-                await serving
-                raise
-    finally:
-        application.close()
-
-
 def _is_news(record: logging.LogRecord) -> bool:
     """Requests cut off at the end are none: hanging ones are there to be cut off."""
     cut_off = record.exc_info is not None and record.exc_info[0] is asyncio.CancelledError
@@ -221,52 +170,54 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
-            # Listening at once lets a client connect as soon as the port is told.
             listener.listen(2048)
         except OSError as error:
             raise InputError(f"simulate: cannot listen on {host}:{port}: {error.strerror}") from None
         yield listener
 
 
-def run(
-    simulation: Simulation,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    ready: Callable[[int], None] | None = None,
-    *,
-    until_stdin_ends: bool = False,
-) -> None:
+def run(simulation: Simulation, host: str = "127.0.0.1", port: int = 0, *, until_stdin_ends: bool = False) -> None:
     """Serve in this process until SIGINT or SIGTERM, or the end of stdin: a parent that holds its other end.
 
-    By default one line on stdout tells the base URL once requests are accepted.
+    One line on stdout tells the base URL once requests are accepted; port 0 takes a free one.
     """
-
-    def announce(free_port: int) -> None:
-        sys.stdout.write(f"{READY}{base_url(host, free_port)}\n")
-        sys.stdout.flush()
-
+    application = Application(simulation)
+    config = uvicorn.Config(
+        application,
+        http=_Connection,
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        log_level="warning",
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=1,
+    )
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     # uvloop, where that is installed.
-    factory = uvicorn.Config(_nothing, log_config=None).get_loop_factory()
-    with asyncio.Runner(loop_factory=factory) as runner, contextlib.suppress(asyncio.CancelledError):
-        runner.run(_until_stopped(simulation, host, port, ready or announce, until_stdin_ends))
+    with (
+        contextlib.closing(application),
+        _listening(host, port) as listener,
+        asyncio.Runner(loop_factory=config.get_loop_factory()) as runner,
+    ):
+        runner.run(_serve(_Server(config), listener, base_url(host, listener.getsockname()[1]), until_stdin_ends))
 
 
-async def _until_stopped(
-    simulation: Simulation, host: str, port: int, ready: Callable[[int], None], until_stdin_ends: bool
-) -> None:
+async def _serve(server: uvicorn.Server, listener: socket.socket, url: str, until_stdin_ends: bool) -> None:
     loop = asyncio.get_running_loop()
-    serving = asyncio.create_task(serve(simulation, host, port, ready))
 
     def stop() -> None:
-        # Once: a second cancellation would cut the orderly end short.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+        server.should_exit = True
         if until_stdin_ends:
             loop.remove_reader(sys.stdin.fileno())
-        serving.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
     if until_stdin_ends:
         loop.add_reader(sys.stdin.fileno(), stop)
-    await serving
+    # The socket listens already: a client may connect as soon as it is told the port.
+    sys.stdout.write(f"{READY}{url}\n")
+    sys.stdout.flush()
+    await server.serve([listener])

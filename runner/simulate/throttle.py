@@ -61,7 +61,7 @@ class Throttled:
 class Gate:
     """All limits of one model name."""
 
-    __slots__ = ("_capacity", "_requests", "_tokens", "_wait_s", "in_flight", "max_in_flight")
+    __slots__ = ("_buckets", "_capacity", "_wait_s", "in_flight", "max_in_flight")
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Gate:
         busy_wait_s: float,
         now: float,
     ) -> None:
-        self._requests = Bucket(rpm, burst_s, now) if rpm is not None else None
-        self._tokens = Bucket(tpm, burst_s, now) if tpm is not None else None
+        rates = {"requests": rpm, "tokens": tpm}
+        self._buckets = {kind: Bucket(rate, burst_s, now) for kind, rate in rates.items() if rate is not None}
         self._capacity = in_flight
         self._wait_s = max(0.05, busy_wait_s)
         self.in_flight = 0
@@ -84,21 +84,16 @@ class Gate:
         """Let a request in and charge it, or say which limit it is over. Whoever is let in must `leave`."""
         if self._capacity is not None and self.in_flight >= self._capacity:
             return Throttled("in_flight", self._wait_s)
-        over: Throttled | None = None
-        if self._requests is not None and (wait := self._requests.wait(1.0, now)):
-            over = Throttled("requests", wait)
-        if (
-            self._tokens is not None
-            and (wait := self._tokens.wait(tokens, now))
-            and (over is None or wait > over.retry_after_s)
-        ):
-            over = Throttled("tokens", wait)
-        if over is not None:
+        amounts = {"requests": 1.0, "tokens": tokens}
+        over = max(
+            (Throttled(kind, bucket.wait(amounts[kind], now)) for kind, bucket in self._buckets.items()),
+            key=lambda limit: limit.retry_after_s,
+            default=None,
+        )
+        if over is not None and over.retry_after_s:
             return over
-        if self._requests is not None:
-            self._requests.take(1.0)
-        if self._tokens is not None:
-            self._tokens.take(tokens)
+        for kind, bucket in self._buckets.items():
+            bucket.take(amounts[kind])
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
         return None
@@ -109,12 +104,7 @@ class Gate:
 
     def headers(self) -> Headers:
         """The x-ratelimit headers; none where nothing is limited."""
-        found: Headers = []
-        if self._requests is not None:
-            found += self._requests.headers(b"requests")
-        if self._tokens is not None:
-            found += self._tokens.headers(b"tokens")
-        return found
+        return [header for kind, bucket in self._buckets.items() for header in bucket.headers(kind.encode())]
 
 
 def retry_after(seconds: float) -> tuple[bytes, bytes]:

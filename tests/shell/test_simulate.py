@@ -317,7 +317,7 @@ def test_what_cannot_start_says_why(tmp_path: Path, capfd: pytest.CaptureFixture
 
 
 def _start(simulation: Simulation) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "runner.simulate", simulation.to_json()]
+    command = [sys.executable, "-m", "runner.simulate", simulation.model_dump_json()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 

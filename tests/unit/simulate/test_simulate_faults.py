@@ -105,6 +105,6 @@ def test_wrong_options_are_named(options: dict[str, Any], named: str) -> None:
 
 def test_options_survive_their_journey() -> None:
     simulation = Simulation(models={"a": {"rpm": 600}}, only_models=("a",), malformed_skew=float("inf"), quota=3)
-    assert Simulation.from_json(simulation.to_json()) == simulation
+    assert Simulation.model_validate_json(simulation.model_dump_json()) == simulation
     with pytest.raises(InputError, match="latency"):
-        Simulation.from_json('{"latency": 3}')
+        Simulation.model_validate_json('{"latency": 3}')
