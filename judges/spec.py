@@ -45,7 +45,11 @@ def _binding(value: Any) -> Any:
     return {"field": value} if isinstance(value, str) else value
 
 
-When = Annotated[Condition, BeforeValidator(parse_condition)]
+When = Annotated[Condition, BeforeValidator(parse_condition, json_schema_input_type=dict[str, Any])]
+Structured = Annotated[
+    Literal["off", "auto", "require"],
+    BeforeValidator(_off, json_schema_input_type=Literal["off", "auto", "require", False]),
+]
 Text = Annotated[str, Field(min_length=1), BeforeValidator(_utf8)]
 
 
@@ -53,6 +57,7 @@ class Binding(_Record):
     """A place of the templates: the item's field that fills it, and the form in which it stands there."""
 
     field: Annotated[str, Field(min_length=1)]
+    """The item's field."""
     form: Annotated[Literal["sentences"] | None, Field(alias="as")] = None
     """`sentences`: keyed sentences, a line `key: text` each."""
 
@@ -70,60 +75,85 @@ class Roles(_Record):
     """A template in two messages."""
 
     system: Text | None = None
+    """The system message."""
     user: Text
+    """The user's message."""
 
 
 class Route(_Record):
     """Which template an item gets; without `when` it takes every item that is left."""
 
     when: When | None = None
+    """A condition: `{group: [a, b]}`, `{question_id: {contains: x}}`, or `any`, `all` and `not` of conditions."""
     template: str
+    """The template's name."""
 
 
 class Official(_Record):
     """How the published protocol reads a reply: by a text that its lower-cased form contains."""
 
     contains: Text
+    """In lower case."""
 
 
 class Slices(_Record):
     """How results are split: by the items' group, with the unweighted mean over groups, and by conditions."""
 
     by: Literal["group"] | None = None
+    """`group`: a row of the report for each group."""
     macro: bool = False
+    """Whether the unweighted mean over the groups is reported."""
     also: dict[str, When] = {}
+    """Slice name → the condition on its items."""
 
 
 class Caution(_Record):
     """What a report must say of the items that the condition holds for."""
 
     when: When
+    """The condition."""
     say: Text
+    """The sentence."""
 
 
 class JudgeSpec(_Record):
     """A judge's file."""
 
     name: str
+    """Of letters, digits, `.`, `_` and `-`; part of every trial's key."""
     description: str = ""
+    """What is judged, in a sentence."""
     protocol_notes: list[str] = []
+    """What a reader of the results has to know of the published protocol."""
     reads: Reads
-    bind: dict[str, Annotated[Binding, BeforeValidator(_binding)]] = {}
+    """How a reply is read, and what its verdict holds."""
+    bind: dict[str, Annotated[Binding, BeforeValidator(_binding, json_schema_input_type=str | Binding)]] = {}
+    """Name in the templates → the item's field that fills it."""
     route: Annotated[list[Route], Field(min_length=1)]
+    """Which template an item gets: the first route that takes it."""
     on_unrouted: Literal["error", "skip"] = "error"
+    """What becomes of an item that no route takes: an error, or it is left out and counted."""
     ignores_response: bool = False
     """A template may go without the response: the judge looks at the question or the documents alone."""
     templates: Annotated[dict[str, Text | Roles], Field(min_length=1)]
+    """Template name → the prompt: a user's message, or a system and a user's message."""
     sampling: Sampling = Sampling()
-    structured: Annotated[Literal["off", "auto", "require"], BeforeValidator(_off)] = "off"
+    """How the model is asked to sample; models and configs may lay theirs over it."""
+    structured: Structured = "off"
+    """Whether the endpoint is to enforce the reply's form: `auto` where it can, `require` or not at all."""
     json_hint: Text | None = None
+    """Appended to the prompt where `structured` is wanted and the endpoint cannot enforce it."""
     official: Official | None = None
+    """The published reading, reported beside the strict one."""
     batch: Batch | None = None
+    """Several items in one request."""
     scoring: Trace | None = None
+    """Scores that are computed out of the verdict."""
     at_least: dict[str, float] = {}
     """Score → a value: the report says how many scores reach it."""
     slices: Slices = Slices()
     cautions: list[Caution] = []
+    """Sentences that the report says where the run holds items of a kind."""
 
     @property
     def is_list(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -61,6 +61,7 @@ class Items(_Record):
     """
 
     path: str | list[str] | None = None
+    """A path, glob or URL, or a list of them."""
     systems: dict[str, str] | None = None
     """System name → path or glob, instead of `path`."""
     hf: Hub | None = None
@@ -71,8 +72,12 @@ class Items(_Record):
     fields: dict[str, str] = {}
     """Canonical or own name → column of the file. A canonical field that is not named is the column of its own name."""
     labels: dict[str, Label] = {}
+    """Label name → what people said: the report says how far the judges agree with them."""
     on_bad: Literal["stop", "skip"] = "stop"
+    """What a bad row does: `stop` the run before anything is paid, or `skip` it, listed and counted in the report."""
     empty_response: Literal["judge", "wrong", "error"] = "judge"
+    """What becomes of a missing or empty answer: judged as any other; `wrong`: false without a call (binary judges
+    only); `error`: a bad row."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Items:
@@ -83,14 +88,12 @@ class Items(_Record):
         return self
 
 
-pass  # MOVED-EMPTY
-pass  # MOVED-EMPTY
-pass  # MOVED-EMPTY
-
-
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
+Entry = TypeVar("Entry")
+NonEmpty = Annotated[list[Entry], Field(min_length=1)]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+Structured = Literal["auto", "json_schema", "json_object", "vllm", "off"]
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -98,24 +101,33 @@ class Limits(_Record):
     """What the account allows, over the whole cluster."""
 
     rpm: Positive | None = None
+    """Requests a minute."""
     tpm: Positive | None = None
+    """Tokens a minute, of prompts and replies."""
     in_flight: Annotated[int, Field(ge=1)] = 256
+    """Requests at once."""
 
 
 class Price(_Record):
     """USD per million tokens."""
 
     input: Annotated[float, Field(ge=0)]
+    """Of the prompt."""
     output: Annotated[float, Field(ge=0)]
+    """Of the reply, reasoning included."""
     cached_input: Annotated[float, Field(ge=0)] | None = None
+    """Of the part of the prompt that the endpoint had cached; by default as `input`."""
 
 
 class Extra(_Record):
     """What some endpoints want besides: Azure-style headers and queries, own body fields. Secrets as `${NAME}`."""
 
     headers: dict[str, str] = {}
+    """HTTP headers of each request."""
     query: dict[str, str] = {}
+    """Parameters of the query, such as `api-version`."""
     body: dict[str, Any] = {}
+    """Fields of the request's body, such as `reasoning_effort`."""
 
     @field_validator("body")
     @classmethod
@@ -136,16 +148,25 @@ class Model(_Record):
     """A judge model: the served model, its endpoint, sampling, limits and prices, under a short name."""
 
     name: Annotated[str, Field(min_length=1)]
+    """The short name, which stands in results and reports."""
     model: Annotated[str, Field(min_length=1)]
+    """What the endpoint calls the model."""
     revision: str | None = None
+    """A version of the model that its id does not tell; part of the trial's key."""
     base_url: str = "https://api.openai.com/v1"
+    """An OpenAI-compatible endpoint, up to and with `/v1` or whatever stands before `/chat/completions`."""
     api_key_env: str | None = None
+    """The NAME of the environment variable that holds the key, never the key."""
     api_key_file: str | None = None
+    """A file that holds the key, instead of `api_key_env`; on a cluster each node has one of its own."""
     account: str | None = None
+    """What the provider's limits apply to; models of one account share them. By default the model's own name."""
     limits: Limits = Limits()
     price: Price | None = None
+    """Without it costs are unknown, and `budget.usd` cannot be kept."""
     sampling: Sampling = Sampling()
-    structured: Literal["auto", "json_schema", "json_object", "vllm", "off"] = "auto"
+    """Laid over the judge's own; the entry of `judges` is laid over both."""
+    structured: Structured = "auto"
     """How judges whose `structured` is auto or require have their form enforced here; auto: as the endpoint can."""
     timeout_s: Positive = 120.0
     """From sending a request to the last byte of its reply."""
@@ -156,7 +177,7 @@ class Model(_Record):
         """What the limits apply to: `account`, else the model's own name."""
         return self.account or self.name
 
-    @field_validator("structured", mode="before")
+    @field_validator("structured", mode="before", json_schema_input_type=Structured | Literal[False])
     @classmethod
     def _off(cls, value: Any) -> Any:
         # YAML 1.1 takes a bare `off` for false; only one thing can be meant.
@@ -199,9 +220,11 @@ class JudgeUse(_Record):
     """A judge of the run: its name or path, and what this run sets differently."""
 
     use: str
+    """The name of a shipped judge, or a path: `./mine.yaml`, `./mine.py:judge`."""
     batch: Annotated[int, Field(ge=1, le=MAX_BATCH)] | None = None
     """Items in a request of a judge that takes several; by default as many as the judge says."""
     sampling: Sampling = Sampling()
+    """Laid over the judge's and the model's."""
 
 
 MIN_HANG_S = 3.0
@@ -262,25 +285,33 @@ class Budget(_Record):
     """What the run may cost at most, every attempt of every session counted."""
 
     usd: Positive | None = None
+    """The run stops, resumable, before it costs more; needs a price for every model."""
 
 
 class RunConfig(_Record):
     """One run: items × judges × models × repeats."""
 
     name: Annotated[str, Field(min_length=1)]
+    """The run's name."""
     items: Items
-    judges: Annotated[list[JudgeUse], Field(min_length=1)]
-    models: Annotated[list[Model], Field(min_length=1)]
+    judges: NonEmpty[JudgeUse]
+    """Who judges: names or paths, or mappings that say what this run sets differently."""
+    models: NonEmpty[Model]
+    """The judge models; a mere id stands for a model of OpenAI with the key in OPENAI_API_KEY."""
     repeats: Annotated[int, Field(ge=1)] = 1
+    """How often each item is judged by each judge and model."""
     retry: Retry = Retry()
     controls: Share = 0.0
     """Control items to be added, as a share of the items; they are judged, and reported apart."""
     seed: int = 0
+    """What samples, batches and control items are drawn by."""
     max_unscored: Share = 0.01
+    """Share of trials without a score, of any judge × model, above which the run ends with status 3."""
     budget: Budget = Budget()
     workers: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
+    """Worker processes, over the whole cluster; `auto`: one a processor core, those of nodes that join among them."""
     out: str | None = None
-    """The run directory; by default runs/<name> beside where the command runs."""
+    """The run directory; by default `runs/NAME` in the folder where the command runs."""
     publish: str | None = None
     """A directory (relative to the config), or a URL of s3:// or gs://, to which what is judged is mirrored."""
 
@@ -297,14 +328,14 @@ class RunConfig(_Record):
             raise ValueError(f"must name a bucket, and a folder in it if you like, as in {scheme}://bucket/folder")
         return value
 
-    @field_validator("judges", mode="before")
+    @field_validator("judges", mode="before", json_schema_input_type=NonEmpty[str | JudgeUse])
     @classmethod
     def _judge_names(cls, value: Any) -> Any:
         if isinstance(value, list):
             return [{"use": entry} if isinstance(entry, str) else entry for entry in value]
         return value
 
-    @field_validator("models", mode="before")
+    @field_validator("models", mode="before", json_schema_input_type=NonEmpty[str | Model])
     @classmethod
     def _model_names(cls, value: Any) -> Any:
         if isinstance(value, list):

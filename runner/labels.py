@@ -36,7 +36,9 @@ class Label(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     field: str
+    """The column of the file."""
     type: Literal["bool", "ordinal", "choice"] = "bool"
+    """Yes or no, a number, or one of several texts."""
     of: str | None = None
     """The judges' score; by default that of the label's own name. Several labels of one score: several annotators."""
     map: dict[str, bool | int | float | str | None] = {}

@@ -65,7 +65,9 @@ class Label(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     aliases: list[str] = []
+    """Other ways to write the label."""
     value: Value | None = None
+    """What the label scores; without values the labels are only counted."""
 
 
 class ChoiceReads(BaseModel):
@@ -75,7 +77,13 @@ class ChoiceReads(BaseModel):
 
     kind: Literal["choice"]
     verdict: Annotated[str, Field(min_length=1)] = "choice"
-    labels: Annotated[dict[str, Label], BeforeValidator(_of_words), Field(min_length=2)]
+    """The verdict's field, and the name of the score."""
+    labels: Annotated[
+        dict[str, Label],
+        BeforeValidator(_of_words, json_schema_input_type=dict[str, Label | None] | list[str]),
+        Field(min_length=2),
+    ]
+    """Label → how else it is written, and what it scores; or a list of labels that have neither."""
 
     @model_validator(mode="after")
     def _sound(self) -> ChoiceReads:

@@ -57,7 +57,9 @@ class ObjectReads(BaseModel):
 
     kind: Literal["object"]
     json_schema: Annotated[dict[str, Any], Field(alias="schema")]
+    """The object's JSON Schema."""
     verdict: Annotated[list[str], Field(min_length=1)]
+    """The required fields that count; true or false and numbers become scores."""
     lines: bool = False
     """Whether `field = value` lines are a verdict too."""
 

@@ -69,10 +69,15 @@ class ScoresReads(BaseModel):
 
     kind: Literal["scores"]
     verdict: Annotated[str, Field(min_length=1)] = "score"
+    """The verdict's field, and the name of the score, where `names` gives none."""
     names: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None = None
+    """Names of several scores, all of which a reply has to give."""
     low: int | float
+    """The worst score."""
     high: int | float
+    """The best score."""
     step: int | float = 1
+    """Scores between these steps are not on the scale, and malformed."""
 
     _count: int = PrivateAttr(default=1)
 

@@ -272,6 +272,7 @@ class YesnoReads(BaseModel):
 
     kind: Literal["yesno"]
     verdict: Annotated[str, Field(min_length=1)] = "correct"
+    """The verdict's field, and the name of the score: true for yes."""
     aliases: Annotated[dict[Literal["yes", "no"], list[str]], BeforeValidator(_of_yaml)] = {}
     """Other words for yes and no, which count wherever the whole word is asked for."""
     bare_cut: bool = False

@@ -17,7 +17,7 @@ from runner.errors import DiskFull, Interrupted, JuryboxError
 from runner.filesystem import is_full
 from runner.signals import ignore_signals, install_handlers
 
-from .authoring import init, judges, read
+from .authoring import init, judges, read, schema
 from .options import say
 from .revise import rescore, retry
 from .run import plan, run, try_
@@ -45,6 +45,7 @@ app.command()(read)
 app.command()(rescore)
 app.command()(retry)
 app.command()(judges)
+app.command()(schema)
 app.command()(simulate)
 
 

@@ -1,4 +1,4 @@
-"""`jurybox judges` and `init`: which judges there are, and a first config for a file.
+"""`jurybox judges`, `init` and `schema`: which judges there are, a first config for a file, what editors check it by.
 
 `jurybox read`: how a reply is read, without a run and without a call.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -56,6 +57,7 @@ def init(
     from runner.dataset.column_profile import profile_columns
     from runner.session.init_config import draft
     from runner.session.inline_config import run_name
+    from runner.session.json_schema import FILE_NAME, write_beside
 
     if items.endswith(CONFIG_ENDINGS):
         raise InputError(f"{items} is a config already; `jurybox plan {items}` shows what it would judge")
@@ -74,7 +76,8 @@ def init(
     made = draft(seen, name, written, [load_judge(known, Path()) for known in library_names()])
     try:
         with file.open("x", encoding="utf-8") as out:
-            out.write(made.text)
+            out.write(f"# yaml-language-server: $schema={FILE_NAME.format('config')}\n{made.text}")
+        is_current = write_beside(file)
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror}") from None
     typer.echo(str(file))
@@ -84,7 +87,35 @@ def init(
     if made.missing:
         way = "" if reference else "; name it, or join a file that holds it with --reference"
         say(f"missing: no column looks like {' or '.join(made.missing)}{way}")
+    if not is_current:
+        known = file.parent / FILE_NAME.format("config")
+        say(f"{known} is another version's; `jurybox schema config --to {known}` writes it anew")
     say(f"next: jurybox plan {file}")
+
+
+class SchemaKind(StrEnum):
+    """What `jurybox schema` prints the schema of."""
+
+    config = "config"
+    judge = "judge"
+
+
+def schema(
+    kind: Annotated[SchemaKind, typer.Argument(help="A run's config, or a judge's file.", show_default=False)],
+    to: Annotated[Path | None, typer.Option(help="The file to write; by default stdout.")] = None,
+) -> None:
+    """Print the JSON Schema of a config or of a judge's file, by which an editor completes and checks its keys."""
+    from runner.session.json_schema import schema_text
+
+    text = schema_text(kind.value)
+    if to is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        to.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{to}: cannot be written: {error.strerror}") from None
+    typer.echo(str(to))
 
 
 def _items(data: dict[str, Any]) -> Any:
