@@ -12,6 +12,7 @@ Text only; `ledger` executes it in one transaction. What a plan no longer asks f
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -299,6 +300,16 @@ def judgment_row(judgment: Judgment, attempt: int | None, revision: int = 1) -> 
         *usage_row(judgment.usage), judgment.latency_s, judgment.judged_at, judgment.worker, revision,
         judgment.batch_size, judgment.batch_position, judgment.bisect_depth,
     )  # fmt: skip
+
+
+def judgment_from_row(row: Sequence[Any]) -> tuple[Judgment, int | None, int]:
+    """The inverse of `judgment_row`: the judgment, the id of the attempt that decided, the revision."""
+    values = dict(zip(JUDGMENT_COLUMNS, row, strict=True))
+    attempt, revision = values.pop("attempt"), values.pop("revision")
+    usage = Usage(*(values.pop(name) for name in USAGE_COLUMNS))
+    values["notes"] = tuple(json.loads(values["notes"]))
+    values["official"] = None if values["official"] is None else bool(values["official"])
+    return Judgment(**values, usage=usage), attempt, revision
 
 
 _Record = TypeVar("_Record", Attempt, Judgment)
