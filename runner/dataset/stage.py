@@ -21,6 +21,7 @@ from judges import Condition, Item, Judge
 from judges.injection import VERSION as SIGNS_VERSION
 from runner.config import Items, RunConfig
 from runner.errors import ConfigError, ItemError
+from runner.filesystem import open_private, replace_directory, sync
 from runner.labels import check_labels
 
 from .deduplication import DuplicateCounts, DuplicateDetector, SourceLocation
@@ -35,15 +36,11 @@ from .staged_items import (
     StagedSummary,
     StagedWriter,
     load_staged,
-    new_directory,
-    open_private,
     read_columns,
     read_ids,
     read_rows,
     replace_rows,
     save_summary,
-    switch_directory,
-    sync_file,
 )
 
 SHOWN = 10
@@ -88,7 +85,7 @@ class Rejects:
     def close(self) -> None:
         """End the list."""
         self._file.close()
-        sync_file(self._path)
+        sync(self._path)
 
 
 pass  # MOVED-EMPTY
@@ -121,8 +118,7 @@ def stage(
     # Taken before the files are read: a file that changes meanwhile is then seen as changed by the next run.
     signature = signature_of(items, [*sources, *references])
     reference = None if items.join is None else Reference(items.join, references)
-    fresh = new_directory(directory)
-    try:
+    with replace_directory(directory) as fresh:
         whole = _Pass(items, judges, sources, reference, fresh, sample)
         summary = whole.run(signature)
         if kinds:
@@ -131,10 +127,6 @@ def stage(
                 summary, ControlSelector(config.controls, among, config.seed, judges, kinds), among
             )
         save_summary(fresh, summary)
-        switch_directory(fresh, directory)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
     return load_staged(directory)
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from runner.dataset.remote_files import display_url, endpoint_of, is_remote, region_of, without_secrets
-from runner.dataset.staged_items import sync_file
 from runner.errors import ConfigError
 from runner.failpoints import failpoint
+from runner.filesystem import sync, write_durably
 
 CONNECT_S = 5
 REQUEST_S = 30
@@ -78,7 +78,7 @@ class Directory:
                 created = _linked(temporary, target)
             finally:
                 temporary.unlink(missing_ok=True)
-            sync_file(target.parent)
+            sync(target.parent)
             failpoint("after-rename")
             return created
 
@@ -88,7 +88,7 @@ class Directory:
             target = self._path / name
             self._folder(target.parent)
             self._written(target, content).replace(target)
-            sync_file(target.parent)
+            sync(target.parent)
 
     def read(self, name: str) -> bytes | None:
         """A file's content; None where there is none."""
@@ -109,21 +109,13 @@ class Directory:
         made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in made:
-            sync_file(each.parent)
+            sync(each.parent)
 
     def _written(self, target: Path, content: bytes) -> Path:
         # A name of its own: a writer that was taken for dead must not write into the same file.
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:
-            # A full disk is not left with half a file on it.
-            temporary.unlink(missing_ok=True)
-            raise
+        with write_durably(temporary) as file:
+            file.write(content)
         return temporary
 
 
