@@ -36,6 +36,7 @@ from .staged_items import (
     StagedSummary,
     StagedWriter,
     load_staged,
+    parse_item,
     read_columns,
     read_ids,
     read_rows,
@@ -219,13 +220,13 @@ class _Pass:
         """After `run`: add the control items of the first `among` rows behind all others."""
         for row, values in read_rows(self._directory):
             if row < among:
-                controls.add(row, _item(values), self._templates(values))
+                controls.add(row, parse_item(*values[:6]), self._templates(values))
         drawn = controls.rows()
         # The rows are read while others are written: those go to files of their own.
         with closing(self._writer(self._directory, after=self._ended)) as writer:
             for row, values in read_rows(self._directory):
                 if row in drawn:
-                    for item, templates in controls.made(_item(values), self._templates(values)):
+                    for item, templates in controls.made(parse_item(*values[:6]), self._templates(values)):
                         self._write(writer, item, as_stored_value(item.fields), b"{}", templates)
         return replace(summary, controls=writer.rows - summary.rows, files=writer.files)
 
@@ -291,7 +292,7 @@ class _Pass:
                 if not found.dropped[row]:
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                     continue
-                item = _item(values)
+                item = parse_item(*values[:6])
                 self._counts.add(item, self._templates(values), times=-1)
                 if row in found.conflicts:
                     place, other = found.conflicts[row]
@@ -311,11 +312,6 @@ class _Pass:
                 if (values[3], values[1]) in draw:
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                 else:
-                    self._counts.add(_item(values), self._templates(values), times=-1)
+                    self._counts.add(parse_item(*values[:6]), self._templates(values), times=-1)
         replace_rows(self._directory, kept)
         return writer, SampleSummary(writer.rows, rows, sample.items, sample.seed)
-
-
-def _item(values: tuple[Any, ...]) -> Item:
-    item_id, question_id, system, group, fields, labels = values[:6]
-    return Item(item_id, question_id, system, group, json.loads(fields), json.loads(labels))

@@ -13,14 +13,15 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow
 import pyarrow.parquet
 
+from judges import Item
 from runner.errors import ItemError
 from runner.filesystem import restore_directory, sync, write_durably
 
@@ -242,6 +243,31 @@ class StagedSummary:
     """Version of the list of signs by which judged text is suspected of steering a judge; None: none was used."""
 
 
+class StagedItem(NamedTuple):
+    """A staged row that a judge routes, without its labels."""
+
+    row: int
+    id: str
+    question_id: str
+    system: str
+    group: str | None
+    fields: bytes
+    """JSON object."""
+    template: str
+
+    def parse(self) -> Item:
+        """The item."""
+        return parse_item(self.id, self.question_id, self.system, self.group, self.fields)
+
+
+def parse_item(
+    item_id: str, question_id: str, system: str, group: str | None, fields: bytes, labels: bytes = b"{}"
+) -> Item:
+    """The item of a row's columns, in their order."""
+    # Not orjson: it makes floats of whole numbers beyond 64 bits.
+    return Item(item_id, question_id, system, group, json.loads(fields), json.loads(labels))
+
+
 class Staged:
     """Staged items, read in slices by row number."""
 
@@ -252,7 +278,6 @@ class Staged:
         self.rows = summary.rows
         """Items; the rows of control items follow theirs."""
         self.controls = summary.controls
-        self.signs = summary.signs
         self.duplicates = summary.duplicates
         self.rejects = summary.rejects
         self.coverage = summary.coverage
@@ -273,6 +298,22 @@ class Staged:
         parts = self._files.slices(first_row, max(0, min(rows, self._end - first_row)), columns)
         frames = [polars.DataFrame(polars.from_arrow(part)) for part in parts]
         return polars.concat(frames, rechunk=False)
+
+    def items(
+        self, first_row: int, rows: int, judge: str, *, only: Collection[int] | None = None, fields: bool = True
+    ) -> Iterator[StagedItem]:
+        """Those of the rows from `first_row` on that the judge routes. `only`: of these row numbers.
+
+        Without `fields` the column, which holds nearly all bytes, is not read, and the items have none.
+        """
+        import polars
+
+        columns = ["row", "id", "question_id", "system", "group", *(["fields"] if fields else []), f"template:{judge}"]
+        frame = self.frame(first_row, rows, columns)
+        frame = frame if fields else frame.insert_column(5, polars.lit(b"{}").alias("fields"))
+        for row in (frame if only is None else frame.filter(frame["row"].is_in(list(only)))).iter_rows():
+            if row[-1] is not None:
+                yield StagedItem._make(row)
 
     def is_control(self, row: int) -> bool:
         """Whether a row is a control item's."""

@@ -34,7 +34,6 @@ from runner.ledger.revision_diff import WAITING, JudgmentState, Place, RevisionD
 from runner.ledger.revisions import Rescoring, Revision, StoredJudgment
 from runner.ledger.run_directory import RunDirectory
 from runner.messages import Judgment, Shard, TrialProgress
-from runner.scheduling.plan import items_of
 from runner.worker.judgment import DecidingRequest, build_judgment, request_notes
 from runner.worker.reformat import STAGE as REFORMAT
 from runner.worker.reformat import copy_request_id
@@ -102,8 +101,8 @@ class _Shard:
         self._waiting = {position: (key, history) for position, key, history in open_.waiting(shard.id)}
         self._items: dict[int, tuple[Item, str]] = {}
         if self._judged or self._waiting:
-            items = items_of(staged, shard.first_row, shard.rows, pair.judge)
-            self._items = {row - shard.first_row: (item, template) for row, item, template in items}
+            items = staged.items(shard.first_row, shard.rows, shard.judge)
+            self._items = {item.row - shard.first_row: (item.parse(), item.template) for item in items}
         keys = {position: stored.judgment.key for position, stored in self._judged.items()}
         keys |= {position: key for position, (key, _) in self._waiting.items()}
         self._by_key = {key: self._items[position][0] for position, key in keys.items() if position in self._items}
