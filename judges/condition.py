@@ -27,6 +27,10 @@ class _Test:
     one_of: tuple[str, ...]
     contains: str | None
 
+    @property
+    def fields(self) -> frozenset[str]:
+        return frozenset() if self.name in _IDENTITY else frozenset({self.name})
+
     def matches(self, item: Item) -> bool:
         value = getattr(item, self.name) if self.name in _IDENTITY else item.fields.get(self.name)
         if value is None:
@@ -39,6 +43,10 @@ class _Test:
 class _Any:
     parts: tuple[Condition, ...]
 
+    @property
+    def fields(self) -> frozenset[str]:
+        return frozenset().union(*(part.fields for part in self.parts))
+
     def matches(self, item: Item) -> bool:
         return any(part.matches(item) for part in self.parts)
 
@@ -46,6 +54,10 @@ class _Any:
 @dataclass(frozen=True, slots=True)
 class _Not:
     part: Condition
+
+    @property
+    def fields(self) -> frozenset[str]:
+        return self.part.fields
 
     def matches(self, item: Item) -> bool:
         return not self.part.matches(item)
@@ -57,6 +69,11 @@ class Condition:
 
     source: Any
     _clauses: tuple[_Test | _Any | _Not | Condition, ...]
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The item's fields that it looks at, besides what identifies the item."""
+        return frozenset().union(*(clause.fields for clause in self._clauses))
 
     def matches(self, item: Item) -> bool:
         """Whether the condition holds for the item."""

@@ -21,6 +21,7 @@ from judges import Condition, Item, Judge
 from judges.injection import VERSION as SIGNS_VERSION
 from runner.config import Items, RunConfig
 from runner.errors import ConfigError, ItemError
+from runner.filesystem import open_private, replace_directory, sync
 from runner.labels import check_labels
 
 from .deduplication import DuplicateCounts, DuplicateDetector, SourceLocation
@@ -35,15 +36,12 @@ from .staged_items import (
     StagedSummary,
     StagedWriter,
     load_staged,
-    new_directory,
-    open_private,
+    parse_item,
     read_columns,
     read_ids,
     read_rows,
     replace_rows,
     save_summary,
-    switch_directory,
-    sync_file,
 )
 
 SHOWN = 10
@@ -88,7 +86,7 @@ class Rejects:
     def close(self) -> None:
         """End the list."""
         self._file.close()
-        sync_file(self._path)
+        sync(self._path)
 
 
 pass  # MOVED-EMPTY
@@ -121,8 +119,7 @@ def stage(
     # Taken before the files are read: a file that changes meanwhile is then seen as changed by the next run.
     signature = signature_of(items, [*sources, *references])
     reference = None if items.join is None else Reference(items.join, references)
-    fresh = new_directory(directory)
-    try:
+    with replace_directory(directory) as fresh:
         whole = _Pass(items, judges, sources, reference, fresh, sample)
         summary = whole.run(signature)
         if kinds:
@@ -131,10 +128,6 @@ def stage(
                 summary, ControlSelector(config.controls, among, config.seed, judges, kinds), among
             )
         save_summary(fresh, summary)
-        switch_directory(fresh, directory)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
     return load_staged(directory)
 
 
@@ -227,13 +220,13 @@ class _Pass:
         """After `run`: add the control items of the first `among` rows behind all others."""
         for row, values in read_rows(self._directory):
             if row < among:
-                controls.add(row, _item(values), self._templates(values))
+                controls.add(row, parse_item(*values[:6]), self._templates(values))
         drawn = controls.rows()
         # The rows are read while others are written: those go to files of their own.
         with closing(self._writer(self._directory, after=self._ended)) as writer:
             for row, values in read_rows(self._directory):
                 if row in drawn:
-                    for item, templates in controls.made(_item(values), self._templates(values)):
+                    for item, templates in controls.made(parse_item(*values[:6]), self._templates(values)):
                         self._write(writer, item, as_stored_value(item.fields), b"{}", templates)
         return replace(summary, controls=writer.rows - summary.rows, files=writer.files)
 
@@ -299,7 +292,7 @@ class _Pass:
                 if not found.dropped[row]:
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                     continue
-                item = _item(values)
+                item = parse_item(*values[:6])
                 self._counts.add(item, self._templates(values), times=-1)
                 if row in found.conflicts:
                     place, other = found.conflicts[row]
@@ -319,11 +312,6 @@ class _Pass:
                 if (values[3], values[1]) in draw:
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                 else:
-                    self._counts.add(_item(values), self._templates(values), times=-1)
+                    self._counts.add(parse_item(*values[:6]), self._templates(values), times=-1)
         replace_rows(self._directory, kept)
         return writer, SampleSummary(writer.rows, rows, sample.items, sample.seed)
-
-
-def _item(values: tuple[Any, ...]) -> Item:
-    item_id, question_id, system, group, fields, labels = values[:6]
-    return Item(item_id, question_id, system, group, json.loads(fields), json.loads(labels))

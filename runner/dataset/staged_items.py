@@ -11,19 +11,19 @@ nor reading a slice holds more than a few row groups in memory.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow
 import pyarrow.parquet
 
+from judges import Item
 from runner.errors import ItemError
+from runner.filesystem import restore_directory, sync, write_durably
 
 from .sampling import SampleSummary
 
@@ -106,7 +106,7 @@ class StagedWriter:
             self._writer.close()
             self._writer = None
             path.chmod(0o600)
-            sync_file(path)
+            sync(path)
 
     def _path(self, shift: int = 0) -> Path:
         return self._directory / _file_name(len(self.files) + shift)
@@ -198,20 +198,6 @@ def replace_rows(directory: Path, kept: Path) -> None:
     kept.rmdir()
 
 
-def open_private(path: Path) -> TextIO:
-    """A new text file that only its owner reads."""
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8")
-
-
-def sync_file(path: Path) -> None:
-    """Make a file's content, or a directory's names, durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _paths(directory: Path) -> list[Path]:
     return sorted(directory.glob("part-*.parquet"))
 
@@ -226,7 +212,6 @@ pass  # MOVED-EMPTY
 REJECTS = "rejects.jsonl"
 _STAGE = "stage.json"
 LAYOUT = 2
-"""Version 2 has the signs of each item and control items; 1 is still read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +243,31 @@ class StagedSummary:
     """Version of the list of signs by which judged text is suspected of steering a judge; None: none was used."""
 
 
+class StagedItem(NamedTuple):
+    """A staged row that a judge routes, without its labels."""
+
+    row: int
+    id: str
+    question_id: str
+    system: str
+    group: str | None
+    fields: bytes
+    """JSON object."""
+    template: str
+
+    def parse(self) -> Item:
+        """The item."""
+        return parse_item(self.id, self.question_id, self.system, self.group, self.fields)
+
+
+def parse_item(
+    item_id: str, question_id: str, system: str, group: str | None, fields: bytes, labels: bytes = b"{}"
+) -> Item:
+    """The item of a row's columns, in their order."""
+    # Not orjson: it makes floats of whole numbers beyond 64 bits.
+    return Item(item_id, question_id, system, group, json.loads(fields), json.loads(labels))
+
+
 class Staged:
     """Staged items, read in slices by row number."""
 
@@ -268,7 +278,6 @@ class Staged:
         self.rows = summary.rows
         """Items; the rows of control items follow theirs."""
         self.controls = summary.controls
-        self.signs = summary.signs
         self.duplicates = summary.duplicates
         self.rejects = summary.rejects
         self.coverage = summary.coverage
@@ -290,6 +299,22 @@ class Staged:
         frames = [polars.DataFrame(polars.from_arrow(part)) for part in parts]
         return polars.concat(frames, rechunk=False)
 
+    def items(
+        self, first_row: int, rows: int, judge: str, *, only: Collection[int] | None = None, fields: bool = True
+    ) -> Iterator[StagedItem]:
+        """Those of the rows from `first_row` on that the judge routes. `only`: of these row numbers.
+
+        Without `fields` the column, which holds nearly all bytes, is not read, and the items have none.
+        """
+        import polars
+
+        columns = ["row", "id", "question_id", "system", "group", *(["fields"] if fields else []), f"template:{judge}"]
+        frame = self.frame(first_row, rows, columns)
+        frame = frame if fields else frame.insert_column(5, polars.lit(b"{}").alias("fields"))
+        for row in (frame if only is None else frame.filter(frame["row"].is_in(list(only)))).iter_rows():
+            if row[-1] is not None:
+                yield StagedItem._make(row)
+
     def is_control(self, row: int) -> bool:
         """Whether a row is a control item's."""
         return row >= self.rows
@@ -303,10 +328,9 @@ class Staged:
 
 def save_summary(directory: Path, summary: StagedSummary) -> None:
     """Write stage.json, the last file of a staged directory."""
-    path = directory / _STAGE
-    with open_private(path) as file:
-        json.dump({"version": LAYOUT, **asdict(summary)}, file, ensure_ascii=False, indent=1)
-    sync_file(path)
+    with write_durably(directory / _STAGE) as file:
+        document = {"version": LAYOUT, **asdict(summary)}
+        file.write(json.dumps(document, ensure_ascii=False, indent=1).encode())
 
 
 def load_staged(directory: Path) -> Staged:
@@ -316,42 +340,12 @@ def load_staged(directory: Path) -> Staged:
         data: Mapping[str, Any] = json.loads((directory / _STAGE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ItemError(f"{directory}: holds no staged items ({error})") from None
-    if data.get("version") not in (1, LAYOUT):
-        raise ItemError(f"{directory}: was staged by another version of jurybox")
+    if data.get("version") != LAYOUT:
+        raise ItemError(
+            f"{directory / _STAGE}: staged items of version {data.get('version')}, and this jurybox reads version"
+            f" {LAYOUT} only; use the jurybox that wrote it, or start anew with --out"
+        )
     known = {name: value for name, value in data.items() if name != "version"}
     known["coverage"] = {system: (answered, total) for system, (answered, total) in data["coverage"].items()}
     known["sample"] = None if data.get("sample") is None else SampleSummary(**data["sample"])
     return Staged(directory, StagedSummary(**known))
-
-
-def new_directory(directory: Path) -> Path:
-    """An empty directory beside `directory`, to be switched for it once it is whole."""
-    restore_directory(directory)
-    fresh = directory.with_name(f"{directory.name}.new")
-    for left in (fresh, _old(directory)):
-        if left.exists():
-            shutil.rmtree(left)
-    fresh.mkdir(mode=0o700, parents=True)
-    return fresh
-
-
-def switch_directory(fresh: Path, directory: Path) -> None:
-    """Put `fresh` in the place of `directory`. Between the two renames the old one is found again by `restore`."""
-    sync_file(fresh)
-    old = _old(directory)
-    if directory.exists():
-        directory.rename(old)
-    fresh.rename(directory)
-    sync_file(directory.parent)
-    if old.exists():
-        shutil.rmtree(old)
-
-
-def restore_directory(directory: Path) -> None:
-    """Undo a switch that a crash cut in half."""
-    if not directory.exists() and _old(directory).exists():
-        _old(directory).rename(directory)
-
-
-def _old(directory: Path) -> Path:
-    return directory.with_name(f"{directory.name}.old")

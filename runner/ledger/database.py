@@ -1,6 +1,6 @@
-"""An open ledger file: a connection to SQLite, of the present version, and SQLite's errors in the run's words.
+"""An open ledger file: a connection to SQLite, and SQLite's errors in the run's words.
 
-It hides the one library that knows the file: durability, transactions, and how an older file is brought up to date.
+It hides the one library that knows the file: durability, transactions, and the check of its version.
 """
 
 from __future__ import annotations
@@ -112,6 +112,7 @@ class Database:
 
     def _prepare(self) -> None:
         self.change(f"PRAGMA cache_size = -{CACHE_KIB}")
+        version = self._require_version(0, schema.VERSION)
         if self._check and (problem := self.value("PRAGMA quick_check(1)")) != "ok":
             raise _damaged(self._path, problem)
         if self.value("PRAGMA journal_mode = WAL") != "wal":
@@ -119,16 +120,15 @@ class Database:
                 f"{self._path}: this file system cannot hold a ledger (SQLite has no write-ahead log on it)"
             )
         self.change("PRAGMA synchronous = FULL")
-        if self._version() < schema.VERSION:
+        if version == 0:
             with self.transaction():
-                for version in range(self._version(), schema.VERSION):
-                    for statement in schema.MIGRATIONS[version]:
-                        self.change(statement)
+                for statement in schema.TABLES:
+                    self.change(statement)
                 self.change(f"PRAGMA user_version = {schema.VERSION}")
 
     def _open_for_reading(self) -> None:
         try:
-            self._require_present_version()
+            self._require_version(schema.VERSION)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_IOERR_SHMSIZE:
                 raise
@@ -138,33 +138,29 @@ class Database:
             self._connect("rw")
             self.change("PRAGMA query_only = 1")
             self.value("PRAGMA locking_mode = EXCLUSIVE")
-            self._require_present_version()
+            self._require_version(schema.VERSION)
 
-    def _require_present_version(self) -> None:
-        version = self._version()
+    def _require_version(self, *known: int) -> int:
+        """The version of the file, which must be one of `known`; a file without a ledger has version 0."""
+        version = int(self.value("PRAGMA user_version"))
+        if version in known:
+            return version
         if version == 0:
             raise InputError(f"{self._path}: there is no ledger in this file yet")
-        if version < schema.VERSION:
-            raise InputError(f"{self._path} was written by an older jurybox: the run's own command converts it")
-
-    def _version(self) -> int:
-        version = int(self.value("PRAGMA user_version"))
-        if version > schema.VERSION:
-            raise InputError(
-                f"{self._path} was written by a newer jurybox"
-                f" (ledger version {version}, this one knows {schema.VERSION}): upgrade jurybox"
-            )
-        return version
+        raise InputError(
+            f"{self._path}: is a ledger of version {version}, and this jurybox reads version {schema.VERSION} only;"
+            f" use the jurybox that wrote it, or start anew with --out"
+        )
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
-            raise _told(self._path, error) from error
+            raise _run_error(self._path, error) from error
 
 
-def _told(path: Path, error: sqlite3.Error) -> JuryboxError:
+def _run_error(path: Path, error: sqlite3.Error) -> JuryboxError:
     """What an error of SQLite means for the run."""
     whole_code = getattr(error, "sqlite_errorcode", 0)
     code = whole_code & 0xFF
@@ -192,10 +188,10 @@ def _damaged(path: Path, problem: str) -> LedgerDamaged:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Which file a path leads to; None: none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def wal_path(path: Path) -> Path:

@@ -80,9 +80,9 @@ class Ledger:
         when a later plan wants them again.
         """
         with self._db.transaction():
-            self._db.change(schema.CREATE_ASKED)
-            self._db.change_many(schema.ADD_ASKED, trials)
-            for statement in schema.SORT_ASKED:
+            self._db.change(schema.CREATE_PLANNED)
+            self._db.change_many(schema.ADD_PLANNED, trials)
+            for statement in schema.SORT_PLANNED:
                 self._db.change(statement)
             for statement in schema.MOVE_JUDGMENTS:
                 self._db.change(statement)

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from runner.messages import TrialProgress, Usage
+from runner.messages import Judgment, TrialProgress, Usage
 
 from . import schema
-from .batch_writer import history_text
+from .batch_writer import history_of, history_text
 from .database import Database
 from .revision_diff import JudgmentState, Place, RevisionDiff, as_text
 
@@ -25,11 +25,6 @@ RETRY = "retry"
 """Why a judged trial waits."""
 
 JUDGED = ("state", "reason", "verdict", "scores")
-REREAD = (
-    *JUDGED, "stage", "notes", "parser_version", "request_id", "attempt", "official", "latency_s", "worker", "revision",
-    "batch_size", "batch_position", "bisect_depth",
-)  # fmt: skip
-"""What reading again can change of a judgment."""
 REPLY = (
     "id", "request_id", "stage", "model", "finish_reason", "answer_text", "reasoning_text", "refusal_text", "latency_s",
     "worker", "late_duplicate", "reading", "parser_version", "keys",
@@ -88,7 +83,7 @@ _REPLIES = (
     f"SELECT q.position, q.place, q.size, {', '.join(f'a.{name}' for name in REPLY)}"
     " FROM replies q CROSS JOIN attempts a ON a.id = q.attempt WHERE q.shard = ? ORDER BY q.position, q.attempt"
 )
-_SET = f"UPDATE judgments SET {', '.join(f'{name} = ?' for name in REREAD)} WHERE shard = ? AND position = ?"
+_PUT = schema.ADD_JUDGMENT.replace("INSERT", "INSERT OR REPLACE", 1).replace(" ON CONFLICT DO NOTHING", "")
 _SET_READING = "UPDATE attempts SET reading = ?, parser_version = ? WHERE id = ?"
 
 
@@ -235,6 +230,17 @@ class Revisions:
         return made
 
 
+@dataclass(frozen=True, slots=True)
+class StoredJudgment:
+    """A judgment as it stands in the ledger."""
+
+    judgment: Judgment
+    attempt: int | None
+    """Id of the one that decided."""
+    revision: int
+    """That brought it."""
+
+
 class Rescoring:
     """All judgments while they are read again. `number` is the revision that this will be, if anything changes."""
 
@@ -246,39 +252,43 @@ class Rescoring:
         self._read_by = read_by
         self._add = add
 
-    def judgments(self, shard: int) -> list[dict[str, Any]]:
-        """The judgments of a shard, by column."""
-        columns = schema.JUDGMENT_COLUMNS
-        found = self._db.rows(f"SELECT {', '.join(columns)} FROM judgments WHERE shard = ? ORDER BY position", shard)
-        return [dict(zip(columns, row, strict=True)) for row in found]
+    def judgments(self, shard: int) -> list[StoredJudgment]:
+        """The judgments of a shard."""
+        columns = ", ".join(schema.JUDGMENT_COLUMNS)
+        rows = self._db.rows(f"SELECT {columns} FROM judgments WHERE shard = ? ORDER BY position", shard)
+        return [StoredJudgment(*schema.judgment_from_row(row)) for row in rows]
 
-    def waiting(self, shard: int) -> list[tuple[int, bytes, str]]:
+    def waiting(self, shard: int) -> list[tuple[int, bytes, TrialProgress]]:
         """The trials of a shard that wait and have no judgment: position, key, history."""
-        return self._db.rows(
+        rows = self._db.rows(
             "SELECT position, key, history FROM pending p WHERE shard = ? AND NOT EXISTS (SELECT 1 FROM judgments j"
             " WHERE j.shard = p.shard AND j.position = p.position) ORDER BY position",
             shard,
         )
+        return [(position, key, history_of(history)) for position, key, history in rows]
 
     def replies(self, shard: int) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
         """All replies to the trials of a shard, by position and in their order: position, place, size, the attempt."""
         for position, place, size, *reply in self._db.stream(_REPLIES, shard):
             yield position, place, size, dict(zip(REPLY, reply, strict=True))
 
-    def replace(self, judgments: Iterable[dict[str, Any]]) -> None:
-        """Write judgments that stand there anew; who scores now no longer waits to be judged again."""
-        for row in judgments:
-            self._db.change(_SET, *(row[name] for name in REREAD), row["shard"], row["position"])
-            if row["state"] == "scored":
-                self._db.change(schema.DROP_PENDING, row["shard"], row["position"])
+    def replace(self, judgments: Iterable[StoredJudgment]) -> None:
+        """Writes judgments that stand there anew; a trial that has a score now no longer waits to be judged again."""
+        for stored in judgments:
+            self._put(stored)
+            if stored.judgment.state == "scored":
+                self._db.change(schema.DROP_PENDING, stored.judgment.shard, stored.judgment.position)
 
-    def score(self, shard: int, judgments: Sequence[dict[str, Any]]) -> None:
-        """Add the judgments of trials that waited for one."""
-        for row in judgments:
-            self._db.change(schema.ADD_JUDGMENT, *(row[name] for name in schema.JUDGMENT_COLUMNS))
-            self._db.change(schema.DROP_PENDING, shard, row["position"])
+    def add(self, shard: int, judgments: Sequence[StoredJudgment]) -> None:
+        """Adds the judgments of trials that waited for one."""
+        for stored in judgments:
+            self._put(stored)
+            self._db.change(schema.DROP_PENDING, shard, stored.judgment.position)
         if judgments:
             self._db.change(schema.ADD_DONE, len(judgments), shard)
+
+    def _put(self, stored: StoredJudgment) -> None:
+        self._db.change(_PUT, *schema.judgment_row(stored.judgment, stored.attempt, stored.revision))
 
     def set_readings(self, readings: Iterable[tuple[str | None, str | None, int]]) -> None:
         """Say what attempts were read as: reading, parser version, id."""

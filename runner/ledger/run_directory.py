@@ -25,7 +25,7 @@ from runner.config import RunConfig, parse_config
 from runner.endpoint.judge_model import JudgeModel
 from runner.env_secrets import LEFT_OUT, referenced_variables
 from runner.errors import InputError, MeaningChanged, RunLocked
-from runner.filesystem import is_full, translate_full_disk
+from runner.filesystem import is_full, replace_file, translate_full_disk
 from runner.object_storage import publish_url
 
 from .database import wal_path
@@ -97,7 +97,7 @@ pass  # MOVED-EMPTY
 
 FORMAT = 1
 REBUILT = "run.db.rebuilt"
-_FIRST_FILES = {"lock", ".writable", "given.jsonl", "given.new", "items.new", "manifest.tmp"}
+_FIRST_FILES = {"lock", ".writable", "given.jsonl", "given.new", ".items.new", ".manifest.json.new"}
 _FIRST_FILES |= {REBUILT, f"{REBUILT}-wal", f"{REBUILT}-shm"}
 """What a first session that was killed may leave before there is a ledger."""
 _OF_THE_DISK = {"lost+found"}
@@ -215,19 +215,16 @@ class RunDirectory:
         except ValueError:
             raise InputError(f"{self.manifest_file}: is not valid JSON; restore it or start anew with --out") from None
         if manifest.get("format") != FORMAT:
-            raise InputError(f"{self.manifest_file}: written by another version of jurybox ({manifest.get('jurybox')})")
+            raise InputError(
+                f"{self.manifest_file}: is of format {manifest.get('format')} (jurybox {manifest.get('jurybox')}), and"
+                f" this jurybox reads format {FORMAT} only; use the jurybox that wrote it, or start anew with --out"
+            )
         return manifest
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Replace the manifest in one step."""
-        temporary = self.manifest_file.with_suffix(".tmp")
-        with translate_full_disk(self.path):
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(manifest, file, indent=2, ensure_ascii=False)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.chmod(0o600)
-            temporary.replace(self.manifest_file)
+        with translate_full_disk(self.path), replace_file(self.manifest_file) as file:
+            file.write(json.dumps(manifest, indent=2, ensure_ascii=False).encode())
 
     def require_ledger(self, manifest: Mapping[str, Any]) -> None:
         """InputError, with the way out, where a run was here and its ledger is lost."""

@@ -1,73 +1,67 @@
-"""The ledger's tables: their SQL, version by version, and how records become rows.
+"""The ledger's tables, how records become rows, and how a run moves to a changed plan.
 
-Text and tuples only, so that what is in the file can be read in one place; `recording` and `ledger` execute it.
+SQL and tuples only, so that what is in the file can be read in one place; `ledger` and its neighbours execute it.
 Nothing here needs a newer SQLite than 3.24, since enterprise distributions ship Python 3.11 with an old one: no
 RETURNING, no STRICT.
-
-How a run moves to a changed plan: the SQL by which judgments and waiting trials find their new places by key.
-
-Text only; `ledger` executes it in one transaction. What a plan no longer asks for is set aside in `retired`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from runner.messages import Attempt, Batch, Judgment, Usage
 
-USAGE_COLUMNS = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd")
+VERSION = 6
+"""Of the file. There is one version: a file of another is refused, not converted."""
 
-ATTEMPT_COLUMNS = (
-    "id", "request_id", "keys", "judge", "model", "model_id", "served_model", "system_fingerprint", "stage", "try",
-    "state", "error", "status", "finish_reason", "answer_text", "reasoning_text", "refusal_text",
-    *USAGE_COLUMNS, "latency_s", "retry_after_s", "late_duplicate", "sent_at", "worker", "reading", "parser_version",
-)  # fmt: skip
 
-OUTCOME_COLUMNS = (
-    "state", "reason", "verdict", "scores", "template", "stage", "notes", "parser_version", "structured",
-    "request_id", "attempt", "official", "attempts", *USAGE_COLUMNS, "latency_s", "judged_at", "worker", "revision",
-    "batch_size", "batch_position", "bisect_depth",
-)  # fmt: skip
+def _names(columns: str) -> tuple[str, ...]:
+    return tuple(column.split()[0] for column in columns.split(","))
 
+
+_USAGE = """
+    input_tokens REAL NOT NULL, cached_tokens REAL NOT NULL, output_tokens REAL NOT NULL,
+    reasoning_tokens REAL NOT NULL, cost_usd REAL NOT NULL
+"""
+_ATTEMPT = f"""
+    id INTEGER PRIMARY KEY, request_id TEXT NOT NULL, keys BLOB NOT NULL, judge TEXT NOT NULL, model TEXT NOT NULL,
+    model_id TEXT NOT NULL, served_model TEXT, system_fingerprint TEXT, stage TEXT NOT NULL, try INTEGER NOT NULL,
+    state TEXT NOT NULL, error TEXT, status INTEGER, finish_reason TEXT, answer_text TEXT, reasoning_text TEXT,
+    refusal_text TEXT, {_USAGE}, latency_s REAL, retry_after_s REAL, late_duplicate INTEGER NOT NULL DEFAULT 0,
+    sent_at REAL NOT NULL, worker TEXT NOT NULL, reading TEXT, parser_version TEXT
+"""
+_OUTCOME = f"""
+    state TEXT NOT NULL, reason TEXT, verdict TEXT, scores TEXT, template TEXT NOT NULL, stage TEXT,
+    notes TEXT NOT NULL, parser_version TEXT NOT NULL, structured TEXT NOT NULL, request_id TEXT, attempt INTEGER,
+    official INTEGER, attempts INTEGER NOT NULL, {_USAGE}, latency_s REAL, judged_at REAL NOT NULL,
+    worker TEXT NOT NULL, revision INTEGER NOT NULL, batch_size INTEGER NOT NULL, batch_position INTEGER NOT NULL,
+    bisect_depth INTEGER NOT NULL
+"""
+
+USAGE_COLUMNS, ATTEMPT_COLUMNS, OUTCOME_COLUMNS = _names(_USAGE), _names(_ATTEMPT), _names(_OUTCOME)
 JUDGMENT_COLUMNS = ("shard", "position", "key", *OUTCOME_COLUMNS)
-
 REPLY_COLUMNS = (
     "answer_text", "reasoning_text", "refusal_text", "finish_reason", "served_model", "system_fingerprint",
 )  # fmt: skip
 """What `Ledger.judgment_rows` adds from the deciding attempt."""
 
-_USAGE = ", ".join(f"{name} REAL NOT NULL" for name in USAGE_COLUMNS)
-
-_OUTCOME_1 = f"""
-    state TEXT NOT NULL, reason TEXT, verdict TEXT, scores TEXT, template TEXT NOT NULL, stage TEXT,
-    notes TEXT NOT NULL, parser_version TEXT NOT NULL, structured TEXT NOT NULL, request_id TEXT, attempt INTEGER,
-    official INTEGER, attempts INTEGER NOT NULL, {_USAGE}, latency_s REAL, judged_at REAL NOT NULL,
-    worker TEXT NOT NULL, revision INTEGER NOT NULL DEFAULT 1
-"""
-
-_BATCH = tuple(
-    f"{name} INTEGER NOT NULL DEFAULT {default}"
-    for name, default in (("batch_size", 1), ("batch_position", 1), ("bisect_depth", 0))
-)
-_OUTCOME = ", ".join((_OUTCOME_1, *_BATCH))
-"""A judgment's columns as of now."""
-
 
 # Clustered by (shard, position): shards are worked off a few at a time, so the database's own uniqueness touches the
 # same warm pages whatever the ledger's size. A random 16-byte key would cost a cold page per row on a large ledger.
-def judgments_table(outcome: str = _OUTCOME, table: str = "judgments") -> str:
+def judgments_table(table: str = "judgments") -> str:
     """The statement that makes the table of judgments, or another like it."""
     return f"""
         CREATE TABLE {table} (
-            shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB NOT NULL, {outcome},
+            shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB NOT NULL, {_OUTCOME},
             PRIMARY KEY (shard, position)
         ) WITHOUT ROWID
     """
 
 
-_VERSION_1 = (
+TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE senders (sender TEXT PRIMARY KEY, seq INTEGER NOT NULL, records INTEGER NOT NULL) WITHOUT ROWID",
     """
@@ -77,17 +71,8 @@ _VERSION_1 = (
         done INTEGER NOT NULL DEFAULT 0 CHECK (done BETWEEN 0 AND trials)
     )
     """,
-    f"""
-    CREATE TABLE attempts (
-        id INTEGER PRIMARY KEY, request_id TEXT NOT NULL, keys BLOB NOT NULL, judge TEXT NOT NULL,
-        model TEXT NOT NULL, model_id TEXT NOT NULL, served_model TEXT, system_fingerprint TEXT,
-        stage TEXT NOT NULL, try INTEGER NOT NULL, state TEXT NOT NULL, error TEXT, status INTEGER,
-        finish_reason TEXT, answer_text TEXT, reasoning_text TEXT, refusal_text TEXT, {_USAGE},
-        latency_s REAL, retry_after_s REAL, late_duplicate INTEGER NOT NULL DEFAULT 0, sent_at REAL NOT NULL,
-        worker TEXT NOT NULL
-    )
-    """,
-    judgments_table(_OUTCOME_1),
+    f"CREATE TABLE attempts ({_ATTEMPT})",
+    judgments_table(),
     """
     CREATE TABLE pending (
         shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB NOT NULL, judge TEXT NOT NULL,
@@ -100,62 +85,42 @@ _VERSION_1 = (
         judge TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, {_USAGE}, PRIMARY KEY (judge, model)
     ) WITHOUT ROWID
     """,
-    # Judgments that the present plan does not ask for. Disjoint from `judgments` in keys, so a trial that a later plan
-    # asks for again is taken back from here and not bought again.
-    f"""
-    CREATE TABLE retired (
-        shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB PRIMARY KEY, {_OUTCOME_1},
-        judge TEXT NOT NULL, model TEXT NOT NULL, repeat INTEGER NOT NULL, retired_at REAL NOT NULL
-    ) WITHOUT ROWID
-    """,
-)
-
-_VERSION_2 = tuple(
-    f"ALTER TABLE {table} ADD COLUMN {column}" for table in ("judgments", "retired") for column in _BATCH
-)
-
-_VERSION_3 = tuple(f"ALTER TABLE attempts ADD COLUMN {name} TEXT" for name in ("reading", "parser_version"))
-
-# `renewed` holds new outcomes of trials that are judged again, until they replace the judgments, which stand meanwhile.
-# What a later version adds to `judgments` it adds to `retired` and `renewed` too.
-_VERSION_4 = (
-    """
-    CREATE TABLE revisions (
-        number INTEGER PRIMARY KEY, kind TEXT NOT NULL, made_at REAL NOT NULL, parser_version TEXT NOT NULL,
-        changes TEXT NOT NULL
-    )
-    """,
-    judgments_table(", ".join((_OUTCOME_1, *_BATCH)), "renewed"),
-)
-
-# What is to be published and is not yet: see `segments`. `class` is 0 for new judgments, 1 for new outcomes of a retry,
-# 2 for judgments that are published anew. `publishing` holds those of the segment that is being written.
-_PUBLISHING = tuple(
-    f"""
-    CREATE TABLE {table} (
-        class INTEGER NOT NULL, shard INTEGER NOT NULL, position INTEGER NOT NULL,
-        PRIMARY KEY (class, shard, position)
-    ) WITHOUT ROWID
-    """
-    for table in ("unpublished", "publishing")
-)
-
-# What each sender of batches may spend at most beyond what it has settled: the bounds of its requests that are not
-# settled, and what it has reserved for the next. `settled_usd` is the sender's alone; `spend` is everybody's.
-_VERSION_5 = (
+    # What each sender of batches may spend at most beyond what it has settled: the bounds of its requests that are not
+    # settled, and what it has reserved for the next. `settled_usd` is the sender's alone; `spend` is everybody's.
     """
     CREATE TABLE reserved (
         sender TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, tokens INTEGER NOT NULL,
         nano_usd INTEGER NOT NULL, settled_usd REAL NOT NULL, PRIMARY KEY (sender, model)
     ) WITHOUT ROWID
     """,
-    *_PUBLISHING,
+    # Judgments that the present plan does not ask for. Disjoint from `judgments` in keys, so a trial that a later plan
+    # asks for again is taken back from here and not bought again.
+    f"""
+    CREATE TABLE retired (
+        shard INTEGER NOT NULL, position INTEGER NOT NULL, key BLOB PRIMARY KEY, {_OUTCOME},
+        judge TEXT NOT NULL, model TEXT NOT NULL, repeat INTEGER NOT NULL, retired_at REAL NOT NULL
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE revisions (
+        number INTEGER PRIMARY KEY, kind TEXT NOT NULL, made_at REAL NOT NULL, parser_version TEXT NOT NULL,
+        changes TEXT NOT NULL
+    )
+    """,
+    # New outcomes of trials that are judged again, until they replace the judgments, which stand meanwhile.
+    judgments_table("renewed"),
+    # What is to be published, and what of it is in the segment that is being written. `priority` is 0 for new
+    # judgments, 1 for new outcomes of a retry, 2 for judgments that are published anew.
+    *(
+        f"""
+        CREATE TABLE {table} (
+            priority INTEGER NOT NULL, shard INTEGER NOT NULL, position INTEGER NOT NULL,
+            PRIMARY KEY (priority, shard, position)
+        ) WITHOUT ROWID
+        """
+        for table in ("unpublished", "publishing")
+    ),
 )
-
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
-"""MIGRATIONS[n] brings a ledger of version n to version n + 1. A released one never changes."""
-
-VERSION = len(MIGRATIONS)
 
 
 def _insert(table: str, columns: tuple[str, ...]) -> str:
@@ -301,6 +266,16 @@ def judgment_row(judgment: Judgment, attempt: int | None, revision: int = 1) -> 
     )  # fmt: skip
 
 
+def judgment_from_row(row: Sequence[Any]) -> tuple[Judgment, int | None, int]:
+    """The inverse of `judgment_row`: the judgment, the id of the attempt that decided, the revision."""
+    values = dict(zip(JUDGMENT_COLUMNS, row, strict=True))
+    attempt, revision = values.pop("attempt"), values.pop("revision")
+    usage = Usage(*(values.pop(name) for name in USAGE_COLUMNS))
+    values["notes"] = tuple(json.loads(values["notes"]))
+    values["official"] = None if values["official"] is None else bool(values["official"])
+    return Judgment(**values, usage=usage), attempt, revision
+
+
 _Record = TypeVar("_Record", Attempt, Judgment)
 
 
@@ -316,35 +291,34 @@ def encodable(batch: Batch) -> Batch:
     return replace(batch, attempts=tuple(map(escaped, batch.attempts)), judgments=tuple(map(escaped, batch.judgments)))
 
 
-pass  # MOVED-EMPTY
-
 _OUTCOMES = ", ".join(OUTCOME_COLUMNS)
 _B_OUTCOMES = ", ".join(f"b.{name}" for name in OUTCOME_COLUMNS)
 
-# --- a changed plan. `asked` is filled with the new plan's (key, shard, position) between CREATE_ASKED and SORT_ASKED.
+# --- a changed plan: judgments and waiting trials find their new places by key. What the plan no longer holds is set
+# aside in `retired`. `planned_trials` is filled with the new plan's trials between CREATE_PLANNED and SORT_PLANNED.
 # Both sides are sorted by key before they are joined: lookups of random keys in a table of millions would each miss the
 # cache, lookups in key order do not. OR IGNORE and OR REPLACE: what was set aside may have been judged again since,
 # where a plan was set without looking for it; the newer stands.
-CREATE_ASKED = "CREATE TEMP TABLE asked (key BLOB, shard INTEGER, position INTEGER)"
+CREATE_PLANNED = "CREATE TEMP TABLE planned_trials (key BLOB, shard INTEGER, position INTEGER)"
 
-ADD_ASKED = "INSERT INTO asked (key, shard, position) VALUES (?, ?, ?)"
+ADD_PLANNED = "INSERT INTO planned_trials (key, shard, position) VALUES (?, ?, ?)"
 
-SORT_ASKED = (
-    "CREATE TEMP TABLE wanted (key BLOB PRIMARY KEY, shard INTEGER, position INTEGER) WITHOUT ROWID",
-    "INSERT INTO wanted SELECT key, shard, position FROM asked ORDER BY key",
-    "DROP TABLE asked",
+SORT_PLANNED = (
+    "CREATE TEMP TABLE planned (key BLOB PRIMARY KEY, shard INTEGER, position INTEGER) WITHOUT ROWID",
+    "INSERT INTO planned SELECT key, shard, position FROM planned_trials ORDER BY key",
+    "DROP TABLE planned_trials",
 )
 
 MOVE_JUDGMENTS = (
     """
-    CREATE TEMP TABLE had AS
+    CREATE TEMP TABLE known AS
         SELECT key, 0 AS is_retired, shard, position FROM judgments
         UNION ALL SELECT key, 1, shard, position FROM retired ORDER BY key
     """,
     """
     CREATE TEMP TABLE moves AS
-        SELECT h.key, h.is_retired, h.shard AS old_shard, h.position AS old_position, w.shard, w.position
-        FROM had h CROSS JOIN wanted w ON w.key = h.key
+        SELECT k.key, k.is_retired, k.shard AS old_shard, k.position AS old_position, p.shard, p.position
+        FROM known k CROSS JOIN planned p ON p.key = k.key
     """,
     "ALTER TABLE judgments RENAME TO judgments_before",
     judgments_table(),
@@ -363,12 +337,12 @@ MOVE_JUDGMENTS = (
     f"""
     INSERT OR REPLACE INTO retired (shard, position, key, {_OUTCOMES}, judge, model, repeat, retired_at)
         SELECT b.shard, b.position, b.key, {_B_OUTCOMES}, s.judge, s.model, s.repeat, 0
-        FROM had h CROSS JOIN judgments_before b ON b.shard = h.shard AND b.position = h.position
+        FROM known k CROSS JOIN judgments_before b ON b.shard = k.shard AND b.position = k.position
         JOIN shards s ON s.id = b.shard
-        WHERE NOT h.is_retired AND NOT EXISTS (SELECT 1 FROM wanted w WHERE w.key = h.key)
+        WHERE NOT k.is_retired AND NOT EXISTS (SELECT 1 FROM planned p WHERE p.key = k.key)
     """,
     "DROP TABLE judgments_before",
-    "DROP TABLE had",
+    "DROP TABLE known",
     "DROP TABLE moves",
     "DELETE FROM shards",
 )
@@ -382,10 +356,10 @@ FINISH_REPLAN = (
     "DELETE FROM pending",
     """
     INSERT INTO pending (shard, position, key, judge, model, why, history)
-        SELECT w.shard, w.position, w.key, s.judge, s.model, p.why, p.history
-        FROM pending_before p CROSS JOIN wanted w ON w.key = p.key JOIN shards s ON s.id = w.shard
+        SELECT p.shard, p.position, p.key, s.judge, s.model, b.why, b.history
+        FROM pending_before b CROSS JOIN planned p ON p.key = b.key JOIN shards s ON s.id = p.shard
     """,
     "DROP TABLE pending_before",
-    "DROP TABLE wanted",
+    "DROP TABLE planned",
 )
 """After the new shards are added."""

@@ -24,18 +24,18 @@ NEW, RENEWED, ANEW = range(3)
 
 _STATE = "publishing"
 _RUN = "run_id"
-_ADD = "INSERT OR IGNORE INTO unpublished (class, shard, position) VALUES (?, ?, ?)"
+_ADD = "INSERT OR IGNORE INTO unpublished (priority, shard, position) VALUES (?, ?, ?)"
 _MARK = (
-    "INSERT INTO publishing SELECT class, shard, position FROM unpublished ORDER BY class, shard, position LIMIT ?",
-    "DELETE FROM unpublished WHERE (class, shard, position) <="
-    " (SELECT class, shard, position FROM publishing ORDER BY class DESC, shard DESC, position DESC LIMIT 1)",
+    "INSERT INTO publishing SELECT * FROM unpublished ORDER BY priority, shard, position LIMIT ?",
+    "DELETE FROM unpublished WHERE (priority, shard, position) <="
+    " (SELECT priority, shard, position FROM publishing ORDER BY priority DESC, shard DESC, position DESC LIMIT 1)",
 )
 _STAND = [name for name in schema.JUDGMENT_COLUMNS if name != "revision"]
 _ROWS = (
     f"SELECT {', '.join(f'j.{name}' for name in _STAND)}, ({schema.REVISION}) + ?,"
     f" {', '.join(f'a.{name}' for name in schema.REPLY_COLUMNS)}"
     " FROM publishing p CROSS JOIN {table} j ON j.shard = p.shard AND j.position = p.position"
-    " LEFT JOIN attempts a ON a.id = j.attempt WHERE p.class {classes} ORDER BY p.class, p.shard, p.position"
+    " LEFT JOIN attempts a ON a.id = j.attempt WHERE p.priority {priorities} ORDER BY p.priority, p.shard, p.position"
 )
 
 
@@ -135,10 +135,10 @@ class Segments:
         state = self.state()
         assert state is not None
         with self._db.transaction():
-            self._db.change("DELETE FROM unpublished WHERE class <> ?", NEW)
+            self._db.change("DELETE FROM unpublished WHERE priority <> ?", NEW)
             self._db.change(
                 "INSERT INTO unpublished SELECT ?1, shard, position FROM judgments j WHERE NOT EXISTS (SELECT 1 FROM"
-                " unpublished u WHERE u.class = ?2 AND u.shard = j.shard AND u.position = j.position)", ANEW, NEW,
+                " unpublished u WHERE u.priority = ?2 AND u.shard = j.shard AND u.position = j.position)", ANEW, NEW,
             )  # fmt: skip
             self._db.change("INSERT INTO unpublished SELECT ?, shard, position FROM renewed", RENEWED)
             # A segment that is marked is finished as it was marked, in its old edition: its name may be taken already.
@@ -167,7 +167,7 @@ class Segments:
                 # Judgments go with or after the attempts that they were made of.
                 self._db.change(_MARK[0], rows)
                 self._db.change(_MARK[1])
-            kinds: dict[int, int] = dict(self._db.rows("SELECT class = 1, count(*) FROM publishing GROUP BY 1"))
+            kinds: dict[int, int] = dict(self._db.rows("SELECT priority = 1, count(*) FROM publishing GROUP BY 1"))
             if not kinds and until == state.attempts and state.whole:
                 return None
             segment = Segment(
@@ -197,8 +197,8 @@ class Segments:
 
     def rows(self, *, renewed: bool) -> tuple[list[str], list[Row]]:
         """Column names and the judgments of the marked segment: those that stand, or the new outcomes of a retry."""
-        table, classes = ("renewed", "= 1") if renewed else ("judgments", "<> 1")
-        found = self._db.rows(_ROWS.format(table=table, classes=classes), int(renewed))
+        table, priorities = ("renewed", "= 1") if renewed else ("judgments", "<> 1")
+        found = self._db.rows(_ROWS.format(table=table, priorities=priorities), int(renewed))
         return [*_STAND, "revision", *schema.REPLY_COLUMNS], found
 
     def behind(self) -> int:

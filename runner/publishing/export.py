@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from judges import STATES, Judge, text_of
 from runner.config import RunConfig
 from runner.dataset.staged_items import Staged
 from runner.errors import InputError
+from runner.filesystem import replace_file
 from runner.ledger.ledger import Ledger
 
 from .parquet_writer import as_arrow
@@ -240,14 +240,8 @@ def _output(to: Path | None) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    fresh = to.with_name(f".{to.name}.new")
     try:
-        with fresh.open("wb") as file:
+        with replace_file(to, private=False) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(to)
     except OSError as error:
         raise InputError(f"--to {to}: cannot be written: {error.strerror}") from None
-    finally:
-        fresh.unlink(missing_ok=True)

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from runner.dataset.staged_items import sync_file
 from runner.errors import ConfigError
 from runner.failpoints import failpoint
+from runner.filesystem import sync, write_durably
 from runner.object_storage import Bucket, StorageError, is_remote, publish_url
 
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
@@ -69,7 +69,7 @@ class Directory:
                 created = _linked(temporary, target)
             finally:
                 temporary.unlink(missing_ok=True)
-            sync_file(target.parent)
+            sync(target.parent)
             failpoint("after-rename")
             return created
 
@@ -79,7 +79,7 @@ class Directory:
             target = self._path / name
             self._folder(target.parent)
             self._written(target, content).replace(target)
-            sync_file(target.parent)
+            sync(target.parent)
 
     def read(self, name: str) -> bytes | None:
         """A file's content; None where there is none."""
@@ -100,21 +100,13 @@ class Directory:
         made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for each in made:
-            sync_file(each.parent)
+            sync(each.parent)
 
     def _written(self, target: Path, content: bytes) -> Path:
         # A name of its own: a writer that was taken for dead must not write into the same file.
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError:
-            # A full disk is not left with half a file on it.
-            temporary.unlink(missing_ok=True)
-            raise
+        with write_durably(temporary) as file:
+            file.write(content)
         return temporary
 
 

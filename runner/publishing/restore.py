@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from judges import PARSER_VERSION
-from runner.dataset.staged_items import sync_file
 from runner.errors import MeaningChanged
+from runner.filesystem import sync
 from runner.ledger import schema, segments
 from runner.ledger.database import Database
 from runner.ledger.revision_diff import WAITING, JudgmentState, RevisionDiff
@@ -107,7 +107,7 @@ def restore_ledger(mirror: Mirror, run: RunDirectory, meaning: Mapping[str, Any]
     finally:
         db.close()
     file.rename(run.ledger)
-    sync_file(run.path)
+    sync(run.path)
     return RestoredLedger(url, attempts, last - attempts, judgments)
 
 

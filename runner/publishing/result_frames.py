@@ -1,21 +1,18 @@
-"""The results of a run as frames: one row per planned trial, its item joined with its judgment.
+"""The results and attempts of a run as frames: a row per planned trial, its item joined with its judgment.
 
 Everything that reads a run (metrics, export, Parquet, Python) reads these frames, so that a column means the same
-everywhere. A frame holds some tens of thousands of trials; memory does not grow with the run.
-
-The columns of a run's results and attempts, as frames, published files and exports have them. Only ever added to.
+everywhere. A frame holds some tens of thousands of trials; memory does not grow with the run. Columns are only added.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 import polars as pl
 
-from judges import Item, Judge
+from judges import Judge
 from runner.config import RunConfig
 from runner.dataset.staged_items import Staged
 from runner.ledger.ledger import Ledger
@@ -110,9 +107,9 @@ ATTEMPT_COLUMNS: dict[str, Any] = {
 }
 """Column → type of `attempts/*.parquet`: one row per request as made."""
 
-pass  # MOVED-EMPTY
-
 ROWS_PER_FRAME = 20_000
+_ROWS_WITH_FIELDS = 1_000
+"""Rows whose fields are in memory at a time."""
 
 _RAW: dict[str, Any] = {
     **COLUMNS,
@@ -245,12 +242,13 @@ def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge
     first = min(shard.first_row for shard in shards)
     rows = max(shard.first_row + shard.rows for shard in shards) - first
     names = sorted({shard.judge for shard in shards})
-    wanted = ["row", "id", "question_id", "system", "group", "labels", *(f"template:{name}" for name in names)]
-    wanted += [f"suspect:{name}" for name in names] if staged.signs else []
-    items = staged.frame(first, rows, [*wanted, *(["fields"] if fields else [])])
+    columns = ["row", "id", "question_id", "system", "group", "labels", *(["fields"] if fields else [])]
+    columns += [f"{kind}:{name}" for kind in ("template", "suspect") for name in names]
+    items = staged.frame(first, rows, columns)
     items = _decoded(items, "labels", LABELS, _label_entries)
     for name in names:
-        items = items.with_columns(_slices(judges[name], items, staged).alias(f"slices:{name}"), _signs(name, staged))
+        slices = _slices(judges[name], first, len(items), staged).alias(f"slices:{name}")
+        items = items.with_columns(slices, _signs(name))
     plan = pl.DataFrame(
         {
             "shard": [shard.id for shard in shards],
@@ -281,65 +279,25 @@ def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge
     )
 
 
-def _signs(judge: str, staged: Staged) -> pl.Expr:
-    """The signs by which each item's text is suspect; null where they were not looked for."""
-    if not staged.signs:
-        return pl.lit(None, pl.List(pl.String)).alias(f"injection_signs:{judge}")
-    found = pl.col(f"suspect:{judge}").str.split(",")
-    return found.list.eval(pl.element().filter(pl.element() != "")).alias(f"injection_signs:{judge}")
+def _signs(judge: str) -> pl.Expr:
+    """The signs by which each item's text is suspect."""
+    signs = pl.col(f"suspect:{judge}").str.split(",")
+    return signs.list.eval(pl.element().filter(pl.element() != "")).alias(f"injection_signs:{judge}")
 
 
-def _slices(judge: Judge, items: pl.DataFrame, staged: Staged) -> pl.Series:
-    """Which of the judge's extra slices each item belongs to."""
+def _slices(judge: Judge, first: int, rows: int, staged: Staged) -> pl.Series:
+    """Which of the judge's extra slices each of the rows belongs to."""
     # Each distinct list is made once: making a column of as many lists as there are items takes longer than all else.
     distinct: dict[tuple[str, ...], int] = {(): 0}
-    places = [0] * len(items)
-    if conditions := judge.slices.also.items():
-        loaded = _Fields(staged)
-        identity = items.select("row", "id", "question_id", "system", "group").iter_rows()
-        for place, (row, id_, question_id, system, group) in enumerate(identity):
-            item = Item(id_, question_id, system, group, _FieldsOf(loaded, row))
-            member = tuple(name for name, condition in conditions if condition.matches(item))
-            if member:
-                places[place] = distinct.setdefault(member, len(distinct))
+    places = [0] * rows
+    conditions = judge.slices.also
+    needs_fields = any(condition.fields for condition in conditions.values())
+    for start in range(first, first + rows if conditions else first, _ROWS_WITH_FIELDS):
+        part = min(_ROWS_WITH_FIELDS, first + rows - start)
+        for item in staged.items(start, part, judge.name, fields=needs_fields):
+            member = tuple(name for name, condition in conditions.items() if condition.matches(item.parse()))
+            places[item.row - first] = distinct.setdefault(member, len(distinct))
     return pl.Series([list(member) for member in distinct], dtype=pl.List(pl.String)).gather(places)
-
-
-class _Fields:
-    """Fields of items, loaded a few rows at a time when a condition asks: most look at question_id or group alone."""
-
-    ROWS = 1_000
-
-    def __init__(self, staged: Staged) -> None:
-        self._staged = staged
-        self._first = 0
-        self._values: list[bytes] = []
-
-    def of(self, row: int) -> dict[str, Any]:
-        """The fields of the item in that staged row."""
-        if not self._first <= row < self._first + len(self._values):
-            self._first = row
-            self._values = self._staged.frame(row, self.ROWS, ["fields"])["fields"].to_list()
-        # Not orjson: it makes floats of whole numbers beyond 64 bits.
-        fields: dict[str, Any] = json.loads(self._values[row - self._first])
-        return fields
-
-
-class _FieldsOf(Mapping[str, Any]):
-    """One item's fields, read when first looked at."""
-
-    def __init__(self, loaded: _Fields, row: int) -> None:
-        self._loaded = loaded
-        self._row = row
-
-    def __getitem__(self, name: str) -> Any:
-        return self._loaded.of(self._row)[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._loaded.of(self._row))
-
-    def __len__(self) -> int:
-        return len(self._loaded.of(self._row))
 
 
 def _score_entries(text: str) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ render the prompt that the trial's key goes by.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -19,11 +18,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from judges import PARSER_VERSION
+from judges import Poisoned
 from runner.endpoint.judge_model import JudgeModel
 from runner.errors import StoppedEarly, WorkerDied
 from runner.ledger.aggregator import AggregatorHandle
 from runner.messages import Judgment, Task, Trial
+from runner.worker.judgment import DecidingRequest, build_judgment
 from runner.worker.outbox import Outbox
 from runner.worker.request import stage_of
 
@@ -46,29 +46,18 @@ def poisoned_judgment(
     if key is None:
         # It dies when it is rendered: its key holds no prompt, and a later change of the plan has it judged afresh.
         key = judge_model.key(trial.system, trial.item_id, (), task.repeat)
-    return Judgment(
+    history = trial.history
+    return build_judgment(
+        Poisoned(by),
+        DecidingRequest(stage_of(history), RECORDER, bisect_depth=history.depth, notes=(f"died:{why}",)),
         shard=trial.shard,
         position=trial.position,
         key=key,
-        state="poisoned",
-        reason=by,
-        verdict=None,
-        scores=None,
         template=trial.template,
-        stage=stage_of(trial.history),
-        notes=(f"died:{why}",),
-        parser_version=PARSER_VERSION,
         structured=task.structured,
-        batch_size=1,
-        batch_position=1,
-        bisect_depth=trial.history.depth,
-        request_id=None,
-        official=trial.history.official,
-        attempts=trial.history.attempts,
-        usage=trial.history.usage,
-        latency_s=None,
-        judged_at=time.time(),
-        worker=RECORDER,
+        history=history,
+        judge=judge_model.judge,
+        item=None,
     )
 
 

@@ -140,25 +140,15 @@ def planned_shards(config: RunConfig, judges: Sequence[Judge], staged: Staged, l
     return shards
 
 
-def items_of(staged: Staged, first_row: int, rows: int, judge: Judge) -> Iterator[tuple[int, Item, str]]:
-    """The items of a range of rows that the judge routes: row, item, template."""
-    template = f"template:{judge.name}"
-    columns = ["row", "id", "question_id", "system", "group", "fields", template]
-    for row in staged.frame(first_row, rows, columns).iter_rows(named=True):
-        if row[template] is not None:
-            item = Item(row["id"], row["question_id"], row["system"], row["group"], json.loads(row["fields"]))
-            yield row["row"], item, row[template]
-
-
 def trial_keys(
     staged: Staged, shards: Sequence[Shard], judge_models: Mapping[tuple[str, str], JudgeModel]
 ) -> Iterator[tuple[bytes, int, int]]:
     """Every planned trial: its key, shard and position."""
     for shard in shards:
         judge_model = judge_models[shard.judge, shard.model]
-        for row, item, template in items_of(staged, shard.first_row, shard.rows, judge_model.judge):
-            messages = judge_model.judge.render(item, template)
-            yield judge_model.key(item.system, item.id, messages, shard.repeat), shard.id, row - shard.first_row
+        for found in staged.items(shard.first_row, shard.rows, shard.judge):
+            messages = judge_model.judge.render(found.parse(), found.template)
+            yield judge_model.key(found.system, found.id, messages, shard.repeat), shard.id, found.row - shard.first_row
 
 
 def count_judged_by_shard(judged: Iterable[bytes], trials: Iterable[tuple[bytes, int, int]]) -> dict[int, int]:
@@ -184,8 +174,8 @@ def sample_items(staged: Staged, judge: Judge) -> Iterator[tuple[Item, str]]:
     """Items that the judge routes, from places spread over the whole set, each with its template."""
     step = max(SAMPLED_ROWS, staged.rows // SAMPLED_PLACES)
     for first in range(0, staged.rows, step):
-        for _, item, template in items_of(staged, first, min(SAMPLED_ROWS, staged.rows - first), judge):
-            yield item, template
+        for found in staged.items(first, min(SAMPLED_ROWS, staged.rows - first), judge.name):
+            yield found.parse(), found.template
 
 
 def estimates(

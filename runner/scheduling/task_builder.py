@@ -22,7 +22,6 @@ from .dispatch import Work
 from .poison_search import Requests, TrialPosition, TrialSubset
 
 TASK_TRIALS = 500
-COLUMNS = ["row", "id", "question_id", "system", "group", "fields"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,25 +196,18 @@ class TaskBuilder:
             yield from map(tuple, together.values())
 
     def _trials(self, shard: Shard, histories: Mapping[int, TrialProgress]) -> list[Trial]:
-        template = f"template:{shard.judge}"
-        frame = self._staged.frame(shard.first_row, shard.rows, [*COLUMNS, template])
-        if len(histories) < shard.rows:
-            frame = frame.filter(frame["row"].is_in([shard.first_row + position for position in histories]))
-        trials = []
-        for row in frame.iter_rows(named=True):
-            position = row["row"] - shard.first_row
-            if row[template] is not None:
-                trials.append(
-                    Trial(
-                        shard=shard.id,
-                        position=position,
-                        item_id=row["id"],
-                        question_id=row["question_id"],
-                        system=row["system"],
-                        group=row["group"],
-                        template=row[template],
-                        fields=row["fields"],
-                        history=histories[position],
-                    )
-                )
-        return trials
+        only = None if len(histories) == shard.rows else [shard.first_row + position for position in histories]
+        return [
+            Trial(
+                shard=shard.id,
+                position=item.row - shard.first_row,
+                item_id=item.id,
+                question_id=item.question_id,
+                system=item.system,
+                group=item.group,
+                template=item.template,
+                fields=item.fields,
+                history=histories[item.row - shard.first_row],
+            )
+            for item in self._staged.items(shard.first_row, shard.rows, shard.judge, only=only)
+        ]

@@ -18,7 +18,6 @@ from runner.scheduling.plan import (
     Estimate,
     count_judged_by_shard,
     estimates,
-    items_of,
     plan_signature,
     planned_shards,
     trial_keys,
@@ -131,7 +130,8 @@ def _prompts(staged: Staged, judge: Any) -> list[Prompt]:
         for template, count in column.drop_nulls().value_counts().iter_rows():
             counts[template] = counts.get(template, 0) + count
             if template not in first:
-                first[template] = next(i for _, i, name in items_of(staged, start, rows, judge) if name == template)
+                found = staged.items(start, rows, judge.name)
+                first[template] = next(item.parse() for item in found if item.template == template)
     return [
         Prompt(judge.name, name, item.id, counts[name], judge.render(item, name))
         for name, item in sorted(first.items())

@@ -12,8 +12,6 @@ Both ways go through here: reading the stored replies again, and letting what a 
 from __future__ import annotations
 
 import itertools
-import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,30 +24,25 @@ from judges import (
     Provenance,
     Reply,
     Scored,
-    reason_of,
     reformat_of,
     text_to_copy_from,
 )
 from runner.dataset.staged_items import Staged
 from runner.endpoint.judge_model import JudgeModel, StructuredModes
-from runner.ledger.batch_writer import history_of
 from runner.ledger.ledger import Ledger
 from runner.ledger.revision_diff import WAITING, JudgmentState, Place, RevisionDiff
-from runner.ledger.revisions import REREAD, Rescoring, Revision
+from runner.ledger.revisions import Rescoring, Revision, StoredJudgment
 from runner.ledger.run_directory import RunDirectory
-from runner.ledger.schema import JUDGMENT_COLUMNS, usage_row
-from runner.messages import BLOCK_MARKER, Shard
-from runner.scheduling.plan import items_of
+from runner.messages import Judgment, Shard, TrialProgress
+from runner.worker.judgment import DecidingRequest, build_judgment, request_notes
 from runner.worker.reformat import STAGE as REFORMAT
 from runner.worker.reformat import copy_request_id
-from runner.worker.request import outcomes_of, reading_of, verdict_stage
+from runner.worker.request import outcomes_of, reading_of
 
 _STARTS_ANEW = ("first", "last", "retry")
 """Stages of requests whose batch was not halved."""
 _OF_TRIAL = ("json_hint", "not_sent:", "sent:", "reformat_failed:")
 _OF_REQUEST = ("max_tokens:", "seed:")
-_READING = ("stage", "notes")
-_NO_MEANING = ("revision", "parser_version")
 
 Row = dict[str, Any]
 
@@ -104,22 +97,23 @@ class _Shard:
         self._pair = pair
         self._judge: Judge = pair.judge
         self._changes = changes
-        self._judged = {row["position"]: row for row in open_.judgments(shard.id)}
+        self._judged = {stored.judgment.position: stored for stored in open_.judgments(shard.id)}
         self._waiting = {position: (key, history) for position, key, history in open_.waiting(shard.id)}
         self._items: dict[int, tuple[Item, str]] = {}
         if self._judged or self._waiting:
-            items = items_of(staged, shard.first_row, shard.rows, pair.judge)
-            self._items = {row - shard.first_row: (item, template) for row, item, template in items}
-        self._by_key = {row["key"]: self._items[at][0] for at, row in self._judged.items() if at in self._items}
-        self._by_key |= {key: self._items[at][0] for at, (key, _) in self._waiting.items() if at in self._items}
+            items = staged.items(shard.first_row, shard.rows, shard.judge)
+            self._items = {item.row - shard.first_row: (item.parse(), item.template) for item in items}
+        keys = {position: stored.judgment.key for position, stored in self._judged.items()}
+        keys |= {position: key for position, (key, _) in self._waiting.items()}
+        self._by_key = {key: self._items[position][0] for position, key in keys.items() if position in self._items}
         self._batches: dict[int, list[Outcome] | None] = {}
         """What replies to several trials say, by attempt."""
         self._readings: dict[int, tuple[str | None, str | None, int]] = {}
 
     def reread(self) -> bool:
         """Read all replies of the shard, and write what differs; whether anything does."""
-        replaced: list[Row] = []
-        scored: list[Row] = []
+        replaced: list[StoredJudgment] = []
+        scored: list[StoredJudgment] = []
         left = self._judged.keys() | self._waiting.keys()
         for position, replies in itertools.groupby(self._open.replies(self._shard.id), key=lambda reply: reply[0]):
             left.discard(position)
@@ -131,7 +125,7 @@ class _Shard:
         for position in left & self._judged.keys():
             replaced += self._replaced(self._judged[position], [])
         self._open.replace(replaced)
-        self._open.score(self._shard.id, scored)
+        self._open.add(self._shard.id, scored)
         self._open.set_readings(self._readings.values())
         return bool(replaced or scored or self._readings)
 
@@ -141,7 +135,7 @@ class _Shard:
         """The replies that can decide the trial, in their order."""
         if position not in self._items:
             return
-        deciding = self._judged[position]["attempt"] if position in self._judged else None
+        deciding = self._judged[position].attempt if position in self._judged else None
         item = self._items[position][0]
         unread: dict[str, _Read] = {}
         """Replies without a score, by the id that a request for a copy of their verdict has."""
@@ -207,90 +201,92 @@ class _Shard:
 
     # --- trials
 
-    def _replaced(self, old: Row, read: Sequence[_Read]) -> list[Row]:
+    def _replaced(self, old: StoredJudgment, read: Sequence[_Read]) -> list[StoredJudgment]:
         """The judgment as it is to be written, if it is to be written."""
-        pair = self._shard.judge, self._shard.model
-        counted = self._changes.pairs[pair]
-        decides = next((each for each in read if each.whole), None)
-        if decides is None:
-            decides = _deciding(old, read)
-        new = old | {"parser_version": PARSER_VERSION, "revision": self._open.number}
+        judge_model = self._shard.judge, self._shard.model
+        counted = self._changes.pairs[judge_model]
+        decides = next((each for each in read if each.whole), None) or _deciding(old, read)
+        before, after, attempt = old.judgment, replace(old.judgment, parser_version=PARSER_VERSION), old.attempt
         if decides is not None:
-            new |= self._judgment(
-                old["position"], json.loads(old["notes"]), decides, decides.attempt["id"] == old["attempt"]
-            )
-        if read and old["official"] is not None:
-            new["official"] = self._judge.official(read[0].attempt["answer_text"])
-        before, after = _standing(old), _standing(new)
-        self._changes.add(pair, before, after, (self._shard.id, old["position"]), old["key"])
-        if before.same(after):
+            # Notes of the requests, not of their reading: how the endpoint is asked, and how this very one was sampled.
+            own = _OF_TRIAL + _OF_REQUEST if decides.attempt["id"] == old.attempt else _OF_TRIAL
+            asked_as = tuple(note for note in before.notes if note.startswith(own))
+            copied_with = tuple(note for note in before.notes if note.startswith("prompt:"))
+            history = TrialProgress(attempts=before.attempts, usage=before.usage, official=before.official)
+            after = self._judgment(before.position, before.key, history, decides, asked_as, copied_with)
+            after = replace(after, template=before.template, structured=before.structured, judged_at=before.judged_at)
+            attempt = decides.attempt["id"]
+        if read and before.official is not None:
+            after = replace(after, official=self._judge.official(read[0].attempt["answer_text"]))
+        was, is_ = _state_of(before), _state_of(after)
+        self._changes.add(judge_model, was, is_, (self._shard.id, before.position), before.key)
+        if was.same(is_):
             # Written otherwise, it still says the same.
-            new |= {name: old[name] for name in ("verdict", "scores")}
-            counted.kept += decides is None and old["request_id"] is not None and old["state"] != "failed"
-            counted.reread += any(new[name] != old[name] for name in _READING)
-        if all(new[name] == old[name] for name in REREAD if name not in _NO_MEANING):
-            if old["parser_version"] == PARSER_VERSION:
-                return []
-            new["revision"] = old["revision"]
-        return [new]
+            after = replace(after, verdict=before.verdict, scores=before.scores)
+            counted.kept += decides is None and before.request_id is not None and before.state != "failed"
+            counted.reread += (after.stage, after.notes) != (before.stage, before.notes)
+        if attempt == old.attempt and after == replace(before, parser_version=PARSER_VERSION):
+            return [] if before.parser_version == PARSER_VERSION else [replace(old, judgment=after)]
+        return [StoredJudgment(after, attempt, self._open.number)]
 
-    def _scored(self, position: int, read: Sequence[_Read]) -> list[Row]:
+    def _scored(self, position: int, read: Sequence[_Read]) -> list[StoredJudgment]:
         """The judgment of a trial that waited, if a reply gives it one now."""
         decides = next((each for each in read if each.whole), None)
         if decides is None:
             return []
-        key, history = self._waiting[position]
-        past = history_of(history)
-        row = {
-            "shard": self._shard.id, "position": position, "key": key, "template": self._items[position][1],
-            "parser_version": PARSER_VERSION, "structured": self._pair.mode, "attempts": past.attempts,
-            **dict(zip(("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_usd"),
-                       usage_row(past.usage), strict=True)),
-            "official": self._judge.official(read[0].attempt["answer_text"]), "judged_at": time.time(),
-            "revision": self._open.number,
-        }  # fmt: skip
-        notes = ["json_hint"] if self._pair.json_hint else []
-        notes += [f"reformat_failed:{past.reformat_failed}"] if past.reformat_failed else []
-        row |= self._judgment(position, notes, decides)
-        assert row.keys() == set(JUDGMENT_COLUMNS)
-        pair = self._shard.judge, self._shard.model
-        self._changes.add(pair, WAITING, _standing(row), (self._shard.id, position), key)
-        return [row]
+        key, past = self._waiting[position]
+        history = replace(past, official=self._judge.official(read[0].attempt["answer_text"]))
+        judgment = self._judgment(position, key, history, decides, request_notes(self._pair.json_hint, history))
+        judge_model = self._shard.judge, self._shard.model
+        self._changes.add(judge_model, WAITING, _state_of(judgment), (self._shard.id, position), key)
+        return [StoredJudgment(judgment, decides.attempt["id"], self._open.number)]
 
-    def _judgment(self, position: int, old_notes: Sequence[str], read: _Read, same_request: bool = False) -> Row:
-        """What a reply makes of the trial: the columns that follow the deciding reply."""
+    def _judgment(
+        self,
+        position: int,
+        key: bytes,
+        history: TrialProgress,
+        read: _Read,
+        notes: tuple[str, ...],
+        copy_notes: tuple[str, ...] = (),
+    ) -> Judgment:
+        """The judgment that a reply makes of the trial. `copy_notes` are added where the verdict is a copy."""
         item, template = self._items[position]
-        verdict = scores = None
-        stage = read.attempt["stage"]
-        # Notes of the requests, not of their reading: how this endpoint is asked, and how this very one was sampled.
-        own = _OF_TRIAL + _OF_REQUEST if same_request else _OF_TRIAL
-        notes = [note for note in old_notes if note.startswith(own)]
-        if read.size == 1 and self._judge.has_block_marker(item, template):
-            notes.append(BLOCK_MARKER)
-        if isinstance(read.outcome, Scored):
-            found, provenance = read.outcome.verdict, read.outcome.provenance
-            verdict = json.dumps(dict(found), ensure_ascii=False)
-            scores = json.dumps(self._judge.scores(found, item))
-            if provenance.stage == REFORMAT:
-                prompts = (note for note in old_notes if note.startswith("prompt:"))
-                provenance = replace(provenance, notes=(*provenance.notes, *prompts))
-            stage, of_reading = verdict_stage(stage, provenance)
-            notes += of_reading
-        return {
-            "state": read.outcome.state, "reason": reason_of(read.outcome), "verdict": verdict, "scores": scores,
-            "stage": stage, "notes": json.dumps(notes), "request_id": read.attempt["request_id"],
-            "attempt": read.attempt["id"], "latency_s": read.attempt["latency_s"], "worker": read.attempt["worker"],
-            "batch_size": read.size, "batch_position": read.place + 1, "bisect_depth": read.depth,
-        }  # fmt: skip
+        outcome = read.outcome
+        if isinstance(outcome, Scored) and outcome.provenance.stage == REFORMAT:
+            provenance = outcome.provenance
+            outcome = replace(outcome, provenance=replace(provenance, notes=(*provenance.notes, *copy_notes)))
+        return build_judgment(
+            outcome,
+            DecidingRequest(
+                stage=read.attempt["stage"],
+                worker=read.attempt["worker"],
+                request_id=read.attempt["request_id"],
+                latency_s=read.attempt["latency_s"],
+                batch_size=read.size,
+                batch_position=read.place + 1,
+                bisect_depth=read.depth,
+                notes=notes,
+            ),
+            shard=self._shard.id,
+            position=position,
+            key=key,
+            template=template,
+            structured=self._pair.mode,
+            history=history,
+            judge=self._judge,
+            item=item,
+        )
 
 
-def _deciding(old: Row, read: Sequence[_Read]) -> _Read | None:
+def _deciding(old: StoredJudgment, read: Sequence[_Read]) -> _Read | None:
     """The reply that the judgment was made of; None where it was not made of a reply, or that cannot be read again."""
     for each in reversed(read):
-        if each.attempt["id"] == old["attempt"]:
+        if each.attempt["id"] == old.attempt:
             return each
-    if old["attempt"] is None and old["request_id"] is not None:
-        return next((each for each in reversed(read) if each.attempt["request_id"] == old["request_id"]), None)
+    request_id = old.judgment.request_id
+    if old.attempt is None and request_id is not None:
+        return next((each for each in reversed(read) if each.attempt["request_id"] == request_id), None)
     return None
 
 
@@ -302,8 +298,8 @@ def _keys(attempt: Row) -> list[bytes]:
     return [attempt["keys"][at : at + 16] for at in range(0, len(attempt["keys"]), 16)]
 
 
-def _standing(row: Row) -> JudgmentState:
-    return JudgmentState(row["state"], row["reason"], row["verdict"], row["scores"])
+def _state_of(judgment: Judgment) -> JudgmentState:
+    return JudgmentState(judgment.state, judgment.reason, judgment.verdict, judgment.scores)
 
 
 class RevisionMaker:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,14 +20,13 @@ from typing import Any
 
 import orjson
 
-from judges import PARSER_VERSION, Failed, Item, Judge, Outcome, Provenance, Reply, Scored, reason_of
+from judges import PARSER_VERSION, Failed, Item, Judge, Outcome, Reply, Scored, reason_of
 from runner.config import Model
 from runner.endpoint.client import EndpointError
 from runner.endpoint.judge_model import JudgeModel, Messages, estimate_tokens, prompt_bytes
 from runner.endpoint.response import MESSAGE_CHARS, Completion
 from runner.endpoint.structured_output import FIELDS
 from runner.messages import (
-    BLOCK_MARKER,
     NOTHING,
     Attempt,
     CostBound,
@@ -40,6 +38,7 @@ from runner.messages import (
     Usage,
 )
 
+from .judgment import DecidingRequest, build_judgment, request_notes
 from .ladder import NextStep, next_sampling
 
 
@@ -121,42 +120,28 @@ class JudgeRequest:
         return tuple(self._judgment(place, outcome, latency_s, called) for place, outcome in enumerate(outcomes))
 
     def _judgment(self, place: int, outcome: Outcome, latency_s: float | None, called: bool) -> Judgment:
-        trial, history, item = self.trials[place], self.histories[place], self.items[place]
-        judge = self.pair.judge
-        verdict: Mapping[str, Any] | None = None
-        stage = self.stage
-        notes = (("json_hint",) if self.pair.json_hint else ()) + self.notes
-        if history.reformat_failed:
-            notes += (f"reformat_failed:{history.reformat_failed}",)
-        if not self.batched and judge.has_block_marker(item, trial.template):
-            notes += (BLOCK_MARKER,)
-        if isinstance(outcome, Scored):
-            verdict = outcome.verdict
-            stage, of_reading = verdict_stage(stage, outcome.provenance)
-            notes += of_reading
-        return Judgment(
+        trial, history = self.trials[place], self.histories[place]
+        notes = request_notes(self.pair.json_hint, history, self.notes)
+        return build_judgment(
+            outcome,
+            DecidingRequest(
+                stage=self.stage,
+                worker=self.worker,
+                request_id=self.request_id if called else None,
+                latency_s=latency_s,
+                batch_size=len(self.trials),
+                batch_position=place + 1,
+                bisect_depth=history.depth,
+                notes=notes,
+            ),
             shard=trial.shard,
             position=trial.position,
             key=self.keys[place],
-            state=outcome.state,
-            reason=reason_of(outcome),
-            verdict=None if verdict is None else json.dumps(dict(verdict), ensure_ascii=False),
-            scores=None if verdict is None else json.dumps(judge.scores(verdict, item)),
             template=trial.template,
-            stage=stage,
-            notes=notes,
-            parser_version=PARSER_VERSION,
             structured="refused" if any(f"not_sent:{name}" in notes for name in FIELDS) else self.pair.mode,
-            batch_size=len(self.trials),
-            batch_position=place + 1,
-            bisect_depth=history.depth,
-            request_id=self.request_id if called else None,
-            official=history.official,
-            attempts=history.attempts,
-            usage=history.usage,
-            latency_s=latency_s,
-            judged_at=time.time(),
-            worker=self.worker,
+            history=history,
+            judge=self.pair.judge,
+            item=self.items[place],
         )
 
     def retry_step(self, step: NextStep) -> tuple[PendingTrial, ...]:
@@ -259,16 +244,6 @@ def reading_of(outcomes: Sequence[Outcome]) -> str | None:
         if not isinstance(outcome, Scored):
             return f"{outcome.state}:{reason_of(outcome)}"
     return next((outcome.provenance.stage for outcome in outcomes if isinstance(outcome, Scored)), None)
-
-
-def verdict_stage(asked: str, provenance: Provenance) -> tuple[str, tuple[str, ...]]:
-    """The stage that a verdict's judgment names, of how it was asked for and how it was read; and notes, which name the
-    other of the two."""
-    if asked == "first":
-        return provenance.stage, provenance.notes
-    if provenance.stage == "reformat":
-        return provenance.stage, (*provenance.notes, f"asked:{asked}")
-    return asked, (*provenance.notes, f"read:{provenance.stage}")
 
 
 def item_of(trial: Trial) -> Item:

@@ -29,7 +29,7 @@ MALFORMED = Simulation(malformed=0.4, max_faults_in_a_row=5)
 RESCORE = """
 import sys
 from pathlib import Path
-from runner.session.reopen import reopened
+from runner.session.reopen import reopen
 from runner.dataset.staged_items import Staged
 
 frame = Staged.frame
@@ -37,7 +37,7 @@ def told(self, *arguments):
     sys.stdout.write("shard\\n")
     sys.stdout.flush()
     return frame(self, *arguments)
-with reopened(Path(sys.argv[1])) as session:
+with reopen(Path(sys.argv[1])) as session:
     session.reopen()
     Staged.frame = told
     session.rescore()

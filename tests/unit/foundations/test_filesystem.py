@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import pickle
 from pathlib import Path
@@ -79,3 +80,43 @@ def test_where_mounts_are_not_told_nothing_is_said(tmp_path: Path, monkeypatch: 
     assert disk.network_file_system(tmp_path) is None
     (tmp_path / "mountinfo").write_text(f"21 1 0:5 / {tmp_path} rw - nfs server:/ rw\n")
     assert disk.network_file_system(tmp_path) == "nfs"
+
+
+# --- replaced in one step
+
+
+def _content(directory: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in directory.iterdir()}
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    for text in ("old", "new"):
+        with disk.replace_file(file) as opened:
+            opened.write(text.encode())
+    assert (_content(tmp_path), file.stat().st_mode & 0o777) == ({"a.json": "new"}, 0o600)
+    with pytest.raises(KeyError), disk.replace_file(file) as opened:
+        opened.write(b"half")
+        raise KeyError
+    # What a process that was killed left of it is no hindrance.
+    disk.temporary_name(file).write_text("left")
+    with disk.replace_file(file, private=False) as opened:
+        opened.write(b"newest")
+    assert _content(tmp_path) == {"a.json": "newest"}
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_a_directory_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
+) -> None:
+    if not can_exchange:
+        monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
+    directory = tmp_path / "parts"
+    for name in ("old", "new"):
+        with disk.replace_directory(directory) as fresh:
+            (fresh / name).write_text(name)
+    with pytest.raises(KeyError), disk.replace_directory(directory) as fresh:
+        (fresh / "half").touch()
+        raise KeyError
+    assert _content(directory) == {"new": "new"}
+    assert [path.name for path in tmp_path.iterdir()] == ["parts"]

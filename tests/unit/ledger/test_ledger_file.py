@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ledger_batches import attempts, judged, judgments, key, new_ledger, plan
+from ledger_batches import judged, judgments, new_ledger, plan
 
 from runner.errors import DiskFull, InputError, JuryboxError, LedgerDamaged, RunLocked, StoppedEarly
 from runner.ledger import database, schema
@@ -134,48 +134,23 @@ def test_a_file_that_was_looked_through_is_so_again_only_after_a_death(tmp_path:
         Ledger(path, checked=True)
 
 
-def test_a_newer_version_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, schema.VERSION - 1, schema.VERSION + 1, 99])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_of_another_version_is_refused_with_the_way_out(tmp_path: Path, version: int, read_only: bool) -> None:
     path = tmp_path / "run.db"
     new_ledger(tmp_path).close()
     with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 99")
+        db.execute(f"PRAGMA user_version = {version}")
     db.close()
-    for read_only in (False, True):
-        with pytest.raises(InputError, match=rf"newer jurybox \(ledger version 99, this one knows {schema.VERSION}\)"):
-            Ledger(path, read_only=read_only)
-
-
-def test_a_ledger_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> None:
-    path = tmp_path / "run.db"
-    with sqlite3.connect(path) as db:
-        for statement in schema.MIGRATIONS[0]:
-            db.execute(statement)
-        db.execute("PRAGMA user_version = 1")
-        db.execute(
-            "INSERT INTO shards (id, judge, model, repeat, first_row, rows, trials, done) VALUES (0,'j','m',0,0,5,5,1)"
-        )
-        later = ("batch_size", "batch_position", "bisect_depth")
-        names = [name for name in schema.JUDGMENT_COLUMNS if name not in later]
-        values = {"shard": 0, "position": 3, "key": bytes(16), "state": "scored", "reason": None, "attempt": None}
-        db.execute(
-            f"INSERT INTO judgments ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",
-            [values.get(name, 1) for name in names],
-        )
-        names = [name for name in schema.ATTEMPT_COLUMNS if name not in ("reading", "parser_version")]
-        db.execute(
-            f"INSERT INTO attempts ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})", [1 for _ in names]
-        )
-    db.close()
-    with pytest.raises(InputError, match="written by an older jurybox: the run's own command converts it"):
-        Ledger(path, read_only=True)
-    with Ledger(path) as ledger:
-        (old,) = judgments(ledger)
-        assert (old["position"], old["batch_size"], old["batch_position"], old["bisect_depth"]) == (3, 1, 1, 0)
-        (call,) = attempts(ledger)
-        assert (call["id"], call["reading"], call["parser_version"]) == (1, None, None)
-        ledger.record(judged("w", 1, 0, 4))
-        ledger.replan([ledger.shards()[0].shard], [(key(0, 4), 0, 0)])
-        assert [row["position"] for row in judgments(ledger)] == [0]
+    before = path.read_bytes()
+    with pytest.raises(InputError) as caught:
+        Ledger(path, read_only=read_only)
+    assert caught.value.exit_status == 2
+    assert caught.value.message == (
+        f"{path}: is a ledger of version {version}, and this jurybox reads version {schema.VERSION} only; "
+        "use the jurybox that wrote it, or start anew with --out"
+    )
+    assert path.read_bytes() == before, "nothing was changed in it"
 
 
 def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import pytest
-from ledger_batches import attempt, judged, new_ledger, plan
+from ledger_batches import attempt, new_ledger, plan
 
-from runner.ledger import schema
 from runner.ledger.ledger import Ledger
 from runner.messages import NOTHING, Attempt, Batch, CostBound, Usage
 from runner.report.notices import describe_unsettled
@@ -64,21 +62,4 @@ def test_what_a_plan_does_not_hold_any_more_may_have_been_billed_all_the_same(tm
     with new_ledger(tmp_path) as ledger:
         ledger.record(Batch("w", 1, reserved=(("m0", PORTION),)))
         ledger.replan(plan(1), [])
-        assert ledger.reserved() == PORTION
-
-
-def test_a_ledger_from_before_there_were_reservations(tmp_path: Path) -> None:
-    path = tmp_path / "run.db"
-    with sqlite3.connect(path) as db:
-        for version in schema.MIGRATIONS[:4]:
-            for statement in version:
-                db.execute(statement)
-        db.execute("PRAGMA user_version = 4")
-    db.close()
-    with Ledger(path) as ledger:
-        ledger.set_plan(plan())
-        assert ledger.reserved() == NOTHING
-        ledger.record(judged("w", 1, 0, 0, 1))
-        assert ledger.reserved() == NOTHING
-        ledger.record(Batch("w", 2, reserved=(("m0", PORTION),)))
         assert ledger.reserved() == PORTION

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -175,23 +174,6 @@ def test_a_trial_that_waits_again_moves_with_its_judgment_to_a_changed_plan(tmp_
         outcome(ledger, 1, 0, 4, key=keys[1])
         assert settle(ledger) is not None
         assert [(row["position"], row["state"]) for row in judgments(ledger)] == [(2, "scored"), (4, "scored")]
-
-
-def test_a_ledger_from_before_revisions_is_brought_up_to_date(tmp_path: Path) -> None:
-    path = tmp_path / "run.db"
-    with sqlite3.connect(path) as db:
-        for version in range(3):
-            for statement in schema.MIGRATIONS[version]:
-                db.execute(statement)
-        db.execute("PRAGMA user_version = 3")
-    db.close()
-    with Ledger(path) as ledger:
-        ledger.set_plan(plan(1))
-        ended(ledger)
-        assert ledger.revisions.present() == 1 and ledger.revisions.listed() == []
-        ledger.revisions.begin_retry(["failed"])
-        outcome(ledger, 1, 0, 3)
-        assert settle(ledger) is not None
 
 
 def test_new_outcomes_have_the_columns_of_judgments(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_other_peoples_files_are_left_alone(tmp_path: Path) -> None:
         RunDirectory(tmp_path / "file").create()
 
 
-@pytest.mark.parametrize("left", ["lock", "given.jsonl", "items.new", "run.db", "manifest.json", "lost+found"])
+@pytest.mark.parametrize("left", ["lock", "given.jsonl", ".items.new", "run.db", "manifest.json", "lost+found"])
 def test_what_a_killed_session_leaves_is_gone_on_with(tmp_path: Path, left: str) -> None:
     run = tmp_path / "run"
     run.mkdir()
@@ -149,7 +149,7 @@ def test_a_text_without_blanks_is_told_by_its_difference() -> None:
     assert "[好] → [壞]" in excerpt(before, now)
 
 
-@pytest.mark.parametrize("name", ["lock", "run.db", "manifest.json", "items", "results", "items.new", "anything"])
+@pytest.mark.parametrize("name", ["lock", "run.db", "manifest.json", "items", "results", ".items.new", "anything"])
 def test_a_link_in_the_directory_is_refused(tmp_path: Path, name: str) -> None:
     """What would be written under it would land where nobody said that it should."""
     elsewhere = tmp_path / "elsewhere"

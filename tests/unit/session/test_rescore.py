@@ -12,7 +12,6 @@ from ledger_batches import attempts
 from replied_run import Replied, replied_run, scored
 
 from judges import PARSER_VERSION
-from runner.ledger import schema
 from runner.messages import Attempt
 from runner.session.rescore import rescore
 from runner.worker.reformat import copy_request_id
@@ -262,14 +261,6 @@ def test_an_item_that_opens_like_a_block_keeps_its_note(tmp_path: Path) -> None:
     run.record([reply], [run.judgment("a", reply)])
     run.rescore()
     run.shows("a", verdict={"score": 4}, notes=["block_marker"])
-
-
-def test_every_column_is_either_read_again_or_kept() -> None:
-    from runner.ledger.revisions import REREAD
-
-    kept = {"shard", "position", "key", "template", "structured", "attempts", "judged_at", *schema.USAGE_COLUMNS}
-    assert set(REREAD) | kept == set(schema.JUDGMENT_COLUMNS)
-    assert not set(REREAD) & kept
 
 
 # --- copies of verdicts by the reformat model
