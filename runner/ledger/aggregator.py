@@ -15,20 +15,23 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from runner.config import Budget
 from runner.errors import DiskFull, RunLocked, StoppedEarly
 from runner.filesystem import describe_shortage
 from runner.messages import Ack, Batch, Snapshot, Tally, TrialProgress
 
 from .ledger import Ledger, Spend
 from .segments import Segment
+from .spending import NO_BUDGET, Starvation
 
 
 class Aggregator:
     """The open ledger and its tallies. Calls must be serialized (a Ray actor does; in process, one executor thread)."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, budget: Budget = NO_BUDGET) -> None:
         # Its session has looked the file through; after a death of this process, SQLite's log is still there.
-        self._ledger = Ledger(Path(path), checked=True)
+        self._ledger = Ledger(Path(path), checked=True, budget=budget)
+        self._starvation = Starvation(budget)
         # Counted once here and kept by what each commit changed: a snapshot every second must not scan the ledger.
         self._tallies = self._ledger.tallies()
         self._directory = Path(path).parent
@@ -47,12 +50,16 @@ class Aggregator:
         self._unrecorded = None
         for pair, change in recorded.changes.items():
             self._tallies[pair] = _sum(self._tallies.get(pair, Tally()), change)
+        self._starvation.observe(batch, recorded.ack)
         return recorded.ack
 
     def snapshot(self) -> Snapshot:
         """The counts as of the last commit, and whether there is room for more."""
         short = describe_shortage(self._directory)
-        return Snapshot(dict(self._tallies), self._unrecorded, None if short is None else short.message)
+        return Snapshot(
+            dict(self._tallies), self._unrecorded, None if short is None else short.message,
+            self._starvation.senders, self._starvation.describe(),
+        )  # fmt: skip
 
     def pending_trials(
         self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
@@ -75,10 +82,6 @@ class Aggregator:
     def spend(self) -> dict[str, Spend]:
         """Everything ever spent in this run, by model."""
         return self._ledger.spend()
-
-    def spent_by(self, sender: str) -> float:
-        """What a sender may have spent at most."""
-        return self._ledger.spent_by(sender)
 
     def begin_segment(self, rows: int) -> Segment | None:
         """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
@@ -124,9 +127,6 @@ class AggregatorHandle(Protocol):
     async def pending_positions(self, shard: int) -> set[int]:
         """Positions of a shard that wait to be judged again."""
 
-    async def spent_by(self, sender: str) -> float:
-        """What a sender of batches may have spent at most, in USD."""
-
     async def begin_segment(self, rows: int) -> Segment | None:
         """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
 
@@ -143,9 +143,9 @@ class AggregatorHandle(Protocol):
 class _LocalAggregator:
     """Runs the aggregator's calls one after another on a thread of its own, so that no commit blocks the loop."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, budget: Budget) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="aggregator")
-        self._aggregator = self._thread.submit(Aggregator, path).result()
+        self._aggregator = self._thread.submit(Aggregator, path, budget).result()
 
     async def _call(self, function: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
@@ -166,9 +166,6 @@ class _LocalAggregator:
 
     async def pending_positions(self, shard: int) -> set[int]:
         return await self._call(self._aggregator.pending_positions, shard)
-
-    async def spent_by(self, sender: str) -> float:
-        return await self._call(self._aggregator.spent_by, sender)
 
     async def begin_segment(self, rows: int) -> Segment | None:
         return await self._call(self._aggregator.begin_segment, rows)

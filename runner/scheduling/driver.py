@@ -59,7 +59,6 @@ class Driver:
         staged: Staged,
         pool: Pool,
         *,
-        spent_usd: float = 0.0,
         watch: Watch = lambda snapshot, throttled, states, suspected: None,
         modes: StructuredModes | None = None,
         settled: Callable[[StructuredModes], None] = lambda modes: None,
@@ -74,7 +73,7 @@ class Driver:
         places = {name: -(-limits.in_flight // pool.size) for name, limits in config.accounts().items()}
         self._dispatch = Dispatch(fill={account: 2 * count for account, count in places.items()})
         on_call = config.reformatter.account_name if config.reformatter else None
-        budget = LeaseAllocator(config.accounts(), config.budget.usd, spent_usd, on_call)
+        allocator = LeaseAllocator(config.accounts(), on_call)
         self._outlook = HealthMonitor(config)
         self._time_left: asyncio.Timeout | None = None
         self._left = 0
@@ -82,7 +81,7 @@ class Driver:
         self._is_urgent = False
         self._assembler = TaskBuilder(shards, pairs, config.seed, staged, pool.aggregator, self._modes)
         self._work_ids = count(1)
-        parts = (pool, self._dispatch, budget, self._outlook, self._assembler)
+        parts = (pool, self._dispatch, allocator, self._outlook, self._assembler)
         self._crew = WorkerSupervisor(
             config, pairs, *parts,
             reported=self._reported, stopping=self._limit_time, new_id=self._work_ids.__next__,
@@ -170,6 +169,8 @@ class Driver:
             self._watch(snapshot, self._outlook.throttled, self._outlook.states, self._crew.suspected)
             if (no_room := snapshot.unrecorded or snapshot.shortage) is not None:
                 self.stop(DiskFull(no_room))
+            if snapshot.over_budget is not None and self._crew.is_starved(snapshot.starved):
+                self.stop(StoppedEarly(snapshot.over_budget))
             if self._crew.stopped is None:
                 open_work = [self._take_up(account, snapshot) for account in self._config.accounts()]
                 ended = not any(open_work) and was_idle and self._dispatch.idle

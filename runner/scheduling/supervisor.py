@@ -7,7 +7,7 @@ stop, or that the run has ended; whether anything is left to do is the driver's 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
 import structlog
@@ -47,7 +47,7 @@ class WorkerSupervisor:
         pairs: Mapping[tuple[str, str], JudgeModel],
         pool: Pool,
         dispatch: Dispatch,
-        budget: LeaseAllocator,
+        allocator: LeaseAllocator,
         outlook: HealthMonitor,
         assembler: TaskBuilder,
         *,
@@ -58,7 +58,7 @@ class WorkerSupervisor:
         self._config = config
         self._pool = pool
         self._dispatch = dispatch
-        self._budget = budget
+        self._allocator = allocator
         self._outlook = outlook
         self._assembler = assembler
         self._reported = reported
@@ -81,6 +81,11 @@ class WorkerSupervisor:
     def suspected(self) -> Mapping[tuple[str, str], int]:
         """How many trials of a judge and a model are suspected of killing workers, where any are."""
         return self._losses.suspected
+
+    def is_starved(self, senders: Collection[str]) -> bool:
+        """Whether all workers that hold work are among these."""
+        holding = [name for name in self._dispatch.workers if self._dispatch.holding(name)]
+        return bool(holding) and all(self._senders.get(name) in senders for name in holding)
 
     def stop(self, why: JuryboxError) -> None:
         """Start nothing more and let what is in flight end. The first reason stands."""
@@ -121,7 +126,7 @@ class WorkerSupervisor:
                 if worker is None:
                     return
                 self._dispatch.join(worker.name)
-                self._budget.join(worker.name)
+                self._allocator.join(worker.name)
                 self._ticking[worker.name] = asyncio.Lock()
                 async with asyncio.TaskGroup() as group:
                     ticking = group.create_task(self._keep_ticking(worker))
@@ -133,8 +138,6 @@ class WorkerSupervisor:
                     await worker.close()
             except* WorkerDied as deaths:
                 await self._recover_from_death(worker, begun, _plainest(deaths))
-            if worker and not self._ended:
-                await self._settle(worker.name)
             await self.notify()
 
     async def _start_worker(self) -> WorkerHandle | None:
@@ -176,14 +179,10 @@ class WorkerSupervisor:
 
     def _forget(self, worker: WorkerHandle, again: Iterable[Work] = ()) -> None:
         self._dispatch.leave(worker.name, again)
-        self._budget.leave(worker.name)
+        self._allocator.leave(worker.name)
         self._outlook.forget(worker.name)
+        self._senders.pop(worker.name, None)
         del self._ticking[worker.name]
-
-    async def _settle(self, name: str) -> None:
-        """What a worker that is gone may have spent is less than all that it had been granted."""
-        if name in self._senders:
-            self._budget.settle(name, await self._pool.aggregator.spent_by(self._senders.pop(name)))
 
     async def _feed(self, worker: WorkerHandle, group: asyncio.TaskGroup) -> None:
         """Hand out work until the run ends, or a fresh worker is wanted in this one's place."""
@@ -216,7 +215,7 @@ class WorkerSupervisor:
     async def _carried_out(self, worker: WorkerHandle, work: Work) -> None:
         task = await self._assembler.build(work)
         if task is not None:
-            if not self._budget.holds(worker.name, work.account):
+            if not self._allocator.holds(worker.name, work.account):
                 await self._tick(worker)
             await self._losses.hand_out(work, task, worker)
             report = await worker.run(task)
@@ -254,29 +253,22 @@ class WorkerSupervisor:
         async with self._ticking[worker.name]:
             demand = self._outlook.limit_demand({name: self._dispatch.demand(name) for name in self._dispatch.workers})
             for name, held in demand.items():
-                self._budget.set_demand(name, held)
-            leases = self._budget.allocate(worker.name, demand[worker.name])
+                self._allocator.set_demand(name, held)
+            leases = self._allocator.allocate(worker.name, demand[worker.name])
             leases = self._outlook.assign_probes(worker.name, leases, asyncio.get_running_loop().time())
             news = await self._answer(
                 worker, LeaseRenewal(leases, stop=self.stopped is not None, close=self._outlook.closed)
             )
         self._senders[worker.name] = news.sender
-        self._budget.confirm(worker.name, news.accounts)
+        self._allocator.confirm(worker.name, news.accounts)
         now = asyncio.get_running_loop().time()
-        self._budget.observe(worker.name, news.accounts, now)
+        self._allocator.observe(worker.name, news.accounts, now)
         working = self._outlook.working
         for account in self._outlook.observe(worker.name, news.accounts, now):
             self._close(account)
         if self._outlook.working > working:
             # Workers that were held back may begin.
             self._skip_waits()
-        if (remainder := self._budget.exhausted()) is not None:
-            self.stop(
-                StoppedEarly(
-                    f"the budget of {self._config.budget.usd} USD is spent but for {remainder.left_usd:.2g} USD, "
-                    f"and the next request may cost {remainder.next_usd:.2g} USD; raise budget.usd to go on"
-                )
-            )
 
     async def _answer(self, worker: WorkerHandle, tick: LeaseRenewal) -> WorkerStatus:
         """The worker's answer. One that gives none for `retry.hang` is stuck for good, and is killed."""

@@ -64,10 +64,6 @@ class _RayAggregator:
         positions: set[int] = await self._call("pending_positions", shard)
         return positions
 
-    async def spent_by(self, sender: str) -> float:
-        usd: float = await self._call("spent_by", sender)
-        return usd
-
     async def begin_segment(self, rows: int) -> Segment | None:
         segment: Segment | None = await self._call("begin_segment", rows)
         return segment
@@ -143,7 +139,7 @@ class RayPool:
                 max_task_retries=3,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
             )
-            .remote(ledger)
+            .remote(ledger, config.budget)
         )
         self._aggregator = _RayAggregator(self._actor)
 
