@@ -282,10 +282,19 @@ def _seconds(duration: str) -> float:
 
 
 class Budget(_Record):
-    """What the run may cost at most, every attempt of every session counted."""
+    """What the run may take at most, every attempt of every session counted: probes, copies and repeats too.
+
+    A request goes out only where the most that it can come to is still within all of them. What may have been billed
+    without an answer counts in full.
+    """
 
     usd: Positive | None = None
-    """The run stops, resumable, before it costs more; needs a price for every model."""
+    """Money, by the models' prices: each must have one."""
+    requests: Annotated[int, Field(ge=1)] | None = None
+    """Requests that an endpoint received."""
+    tokens: Annotated[int, Field(ge=1)] | None = None
+    """Tokens, in and out. What a request takes is known beforehand only as a bound: a byte of the prompt counts as one,
+    a reply as long as its max_tokens."""
 
 
 class RunConfig(_Record):

@@ -2,26 +2,20 @@
 
 Plain frozen records: they pickle, hold no handles and no secrets. A trial is addressed by (shard, position) inside one
 run's ledger, and named for good by its content-addressed key.
-
-What requests took, and what they may come to at most: tokens and money, as their endpoint counts and bills them.
-
-How the records of `protocol` pickle. Hides that what `dataclass` does by itself takes twice the CPU.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Any
 
 
 class Record:
-    """Base of frozen dataclasses with slots: they pickle as their class and their values.
-
-    Every trial's records are pickled several times on their way, and so this is felt.
-    """
+    """Base of frozen dataclasses with slots: they pickle as class and values, in half the time of `dataclass`'s way."""
 
     __slots__ = ()
 
@@ -38,9 +32,6 @@ def _values(record: type[Any]) -> Callable[[Record], tuple[Any, ...]]:
     return values if len(names) > 1 else lambda record: (values(record),)
 
 
-pass  # MOVED-EMPTY
-
-
 @dataclass(frozen=True, slots=True)
 class Usage(Record):
     """Tokens and money. Floats, since a batched request is shared out over its trials."""
@@ -53,24 +44,10 @@ class Usage(Record):
 
     def shared(self, parts: int) -> Usage:
         """An equal share of it."""
-        if parts == 1:
-            return self
-        return Usage(
-            self.input_tokens / parts,
-            self.cached_tokens / parts,
-            self.output_tokens / parts,
-            self.reasoning_tokens / parts,
-            self.cost_usd / parts,
-        )
+        return self if parts == 1 else Usage(*(value / parts for value in _values(Usage)(self)))
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.output_tokens + other.output_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-            self.cost_usd + other.cost_usd,
-        )
+        return Usage(*map(add, _values(Usage)(self), _values(Usage)(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +76,7 @@ class CostBound(Record):
         return self.nano_usd / 1e9
 
     def covers(self, other: CostBound) -> bool:
-        """Whether the other is in it, in every respect."""
+        """Whether the other is in it, in every unit."""
         return self.requests >= other.requests and self.tokens >= other.tokens and self.nano_usd >= other.nano_usd
 
     def for_requests(self, requests: int) -> CostBound:
@@ -109,16 +86,27 @@ class CostBound(Record):
         tokens, nano_usd = (-(-part * requests // self.requests) for part in (self.tokens, self.nano_usd))
         return CostBound(requests, tokens, nano_usd)
 
+    def holds(self, other: CostBound) -> int:
+        """How often the other is in it, whole; the other is of a request or more."""
+        units = ((self.requests, other.requests), (self.tokens, other.tokens), (self.nano_usd, other.nano_usd))
+        return max(0, min(part // needed for part, needed in units if needed))
+
     def above_zero(self) -> CostBound:
         """Without what is below zero."""
         return CostBound(max(0, self.requests), max(0, self.tokens), max(0, self.nano_usd))
 
+    @property
+    def price(self) -> tuple[int, int]:
+        """Sorts bounds, the cheapest first."""
+        return self.nano_usd, self.tokens
+
 
 NOTHING = CostBound()
 
-pass  # MOVED-EMPTY
-pass  # MOVED-EMPTY
-pass  # MOVED-EMPTY
+
+def nano_usd_of(usd: float) -> int:
+    """Billionths of a dollar, rounded up."""
+    return math.ceil(round(usd * 1e9, 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +222,14 @@ class Attempt(Record):
     freed: CostBound = NOTHING
     """What was reserved for it, once it is known what it took; nothing where it may have been billed all the same."""
 
+    @property
+    def settled(self) -> CostBound:
+        """What it is known to have taken. A request that was never received took nothing, of one in doubt the whole
+        bound stays reserved."""
+        answered = self.status is not None and self.freed.requests > 0
+        tokens = math.ceil(self.usage.input_tokens + self.usage.output_tokens)
+        return CostBound(int(answered), tokens, nano_usd_of(self.usage.cost_usd))
+
 
 @dataclass(frozen=True, slots=True)
 class Judgment(Record):
@@ -294,8 +290,10 @@ class Batch(Record):
     attempts: tuple[Attempt, ...] = ()
     judgments: tuple[Judgment, ...] = ()
     waiting: tuple[PendingTrial, ...] = ()
-    reserved: tuple[tuple[str, CostBound], ...] = ()
-    """Model → what the sender may spend from now on besides, or gives back, where it is below zero."""
+    reserved: CostBound = NOTHING
+    """What the sender asks to reserve besides; where it is below zero, what it gives back."""
+    starved: CostBound | None = None
+    """The cheapest request that waits, where the sender can pay for none, has none in flight and expects no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +303,10 @@ class Ack(Record):
     seq: int
     duplicates: int
     """Judgments that another worker had recorded already; theirs stand."""
+    granted: CostBound = NOTHING
+    """Of what the batch asked to reserve: all of it, or nothing where that might take the run over its budget."""
+    left: CostBound | None = None
+    """What nobody has spent or reserved of the budget; None: the run has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +340,10 @@ class Snapshot(Record):
     """Why the last batch could not be recorded; its sender keeps it, and sends it again."""
     shortage: str | None = None
     """Why soon no batch could be."""
+    starved: frozenset[str] = frozenset()
+    """Senders that can go on only with more of the budget than is left."""
+    over_budget: str | None = None
+    """What is left of the budget, and what the cheapest of their requests may cost, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,8 +354,6 @@ class Lease(Record):
     in_flight: int
     requests_per_s: float | None = None
     tokens_per_s: float | None = None
-    usd: float | None = None
-    """Money this worker may have spent or reserved since its start, in all; None: no cap."""
     probe: bool = False
     """Where the endpoint is away: it is this worker's turn to ask whether it is back."""
 
@@ -378,10 +382,6 @@ class AccountStats(Record):
     last_error: str | None = None
     in_flight: int = 0
     queued: int = 0
-    spent_usd: float = 0.0
-    """Settled since the worker's start."""
-    wants_usd: float = 0.0
-    """The smallest sum that a waiting request needs above the lease; 0 where none waits for money."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,9 +400,8 @@ class WorkerStatus(Record):
     """A worker's answer to a tick."""
 
     accounts: tuple[AccountStats, ...]
-    rss_bytes: int = 0
     sender: str = ""
-    """Under which name the ledger knows what this worker spends."""
+    """The worker's name in the ledger."""
 
 
 BLOCK_MARKER = "block_marker"

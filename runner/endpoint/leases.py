@@ -1,4 +1,4 @@
-"""Who may use how much of each account: requests in flight, rates and money, as leases whose sum keeps to the limits.
+"""Who may use how much of each account: requests in flight and rates, as leases whose sum keeps to the limits.
 
 Pure. Hides why the sum holds although workers learn of their leases late: a lease that shrank is counted at its old
 size until the worker has answered, and requests still in flight are counted until they end. Shares follow the work: a
@@ -15,7 +15,6 @@ from runner.config import Limits
 from runner.messages import AccountStats, Lease
 
 from .adaptive_rate import AdaptiveRate
-from .spending_cap import Remainder, SpendingCap
 
 HOLD = 5
 """Leases in a row after which a worker passes its place on, where there are fewer places than workers with work."""
@@ -46,53 +45,38 @@ class _Account:
 
 
 class LeaseAllocator:
-    """The limits of all accounts and the run's money, shared out over the workers.
+    """The limits of all accounts, shared out over the workers.
 
-    Per worker: `join`, then `leases` and `acknowledged` in turn (one tick under way at a time), at the end `leave`.
+    Per worker: `join`, then `allocate` and `confirm` in turn (one renewal under way at a time), at the end `leave`.
     """
 
-    def __init__(
-        self,
-        accounts: Mapping[str, Limits],
-        usd: float | None = None,
-        spent_usd: float = 0.0,
-        on_call: str | None = None,
-    ) -> None:
+    def __init__(self, accounts: Mapping[str, Limits], on_call: str | None = None) -> None:
         """`on_call`: an account that any trial may come to need, whichever is its own."""
         self._on_call = on_call
         self._accounts = {name: _Account(limits) for name, limits in accounts.items()}
-        self._funds = SpendingCap(usd, spent_usd)
 
     def join(self, worker: str) -> None:
         """A worker has started; it holds nothing yet."""
         for account in self._accounts.values():
             account.shares[worker] = _Share()
             account.order.append(worker)
-        self._funds.join(worker, self._accounts)
 
     def leave(self, worker: str) -> None:
-        """The worker's process is gone, and with it its requests. Its money stays counted until `settle`."""
+        """The worker's process is gone, and with it its requests."""
         for account in self._accounts.values():
             account.shares.pop(worker, None)
             account.pace.forget(worker)
             if worker in account.order:
                 account.order.remove(worker)
-        self._funds.leave(worker)
-
-    def settle(self, worker: str, usd: float) -> None:
-        """What a worker that left has spent by the ledger: counts instead of all it had been granted."""
-        self._funds.settle(worker, usd)
 
     def set_demand(self, worker: str, demand: Mapping[str, int]) -> None:
-        """Account → trials that the worker holds. Told for all workers before the first leases, none is favoured."""
+        """Account → trials that the worker holds. Set for all workers before the first leases, none is favoured."""
         for name, account in self._accounts.items():
             own = demand.get(name, 0)
             account.shares[worker].demand = sum(demand.values()) if name == self._on_call else own
-            # Money that waits for a call that may never come would be missing elsewhere.
-            self._funds.note(worker, name, own > 0 or (name == self._on_call and self._funds.waits(worker, name)))
 
     def allocate(self, worker: str, demand: Mapping[str, int]) -> tuple[Lease, ...]:
-        """The worker's shares from now on, of every account: to be sent to it, and then `acknowledged`."""
+        """The worker's shares from now on, of every account: to be sent to it, and then to `confirm`."""
         self.set_demand(worker, demand)
         return tuple(self._lease(name, account, worker) for name, account in self._accounts.items())
 
@@ -102,24 +86,18 @@ class LeaseAllocator:
 
     def confirm(self, worker: str, news: Iterable[AccountStats] = ()) -> None:
         """The worker has taken its last leases; `news` is what it answered."""
-        told = {entry.account: entry for entry in news}
+        in_flight = {entry.account: entry.in_flight for entry in news}
         for name, account in self._accounts.items():
             share = account.shares.get(worker)
             if share is None:
                 continue
-            in_flight = told[name].in_flight if name in told else 0
-            share.counted_in_flight = max(share.in_flight, in_flight)
+            share.counted_in_flight = max(share.in_flight, in_flight.get(name, 0))
             share.counted_requests, share.counted_tokens = share.requests_per_s, share.tokens_per_s
-            self._funds.acknowledged(worker, name, told.get(name))
 
     def observe(self, worker: str, news: Iterable[AccountStats], now_s: float) -> None:
         """Keep to what the endpoints take: where they throttle, leases come to less than the limits."""
         for entry in news:
             self._accounts[entry.account].pace.observe(worker, entry, now_s)
-
-    def exhausted(self) -> Remainder | None:
-        """What is left where all work waits for money that is not there: none is in flight, and none can be paid."""
-        return self._funds.exhausted()
 
     def _lease(self, name: str, account: _Account, worker: str) -> Lease:
         limits, share = account.limits, account.shares[worker]
@@ -137,7 +115,7 @@ class LeaseAllocator:
         share.requests_per_s, share.tokens_per_s = requests or 0.0, tokens or 0.0
         share.counted_requests = max(share.counted_requests, share.requests_per_s)
         share.counted_tokens = max(share.counted_tokens, share.tokens_per_s)
-        return Lease(name, share.in_flight, requests, tokens, self._funds.grant(worker, name))
+        return Lease(name, share.in_flight, requests, tokens)
 
     def _targets(self, account: _Account) -> dict[str, int]:
         """Worker → places in flight: equal shares, above its demand only what no other has a use for."""

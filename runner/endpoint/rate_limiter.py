@@ -1,9 +1,9 @@
-"""A worker's share of one account's limits, behind one `async with limiter.slot(tokens, usd)`.
+"""A worker's share of one account's limits, behind one `async with limiter.acquire(tokens)`.
 
 Hides the order in which a request gets its place: one at a time, in the order they came, the first waiting for the end
-of a pause, a free place in flight and enough money, then for the rates. aiolimiter's own queue would serve small
-requests before large ones for ever, lets a rate be set only once, and refuses amounts above its burst; all three end
-here. Probes, which show whether an endpoint is there, go before everybody and have a queue of their own.
+of a pause and a free place in flight, then for the rates. aiolimiter's own queue would serve small requests before
+large ones for ever, lets a rate be set only once, and refuses amounts above its burst; all three end here. Probes,
+which show whether an endpoint is there, go before everybody and have a queue of their own.
 """
 
 from __future__ import annotations
@@ -18,29 +18,12 @@ from runner.messages import Lease
 
 BURST_S = 0.25
 """A rate may be exceeded by what it allows in this time, or by one request."""
-DUST_USD = 1e-9
-"""Sums of money are compared with this tolerance: floats add up in different orders here and in the budget."""
 PROBES = 12
 """Halvings with which the room left in a bucket is found: to 0.02 % of a burst."""
 
 
 class Stopped(Exception):
     """No request may start any more."""
-
-
-class Permit:
-    """A place in flight, held while its request runs."""
-
-    __slots__ = ("cost_usd", "usd")
-
-    def __init__(self, usd: float) -> None:
-        self.usd = usd
-        """Reserved."""
-        self.cost_usd = 0.0
-
-    def settle(self, cost_usd: float) -> None:
-        """What the request really cost: takes the reservation's place on exit. Never settled: it cost nothing."""
-        self.cost_usd = cost_usd
 
 
 class RateLimiter:
@@ -55,10 +38,7 @@ class RateLimiter:
         """Slots held."""
         self.queued = 0
         """Callers waiting for one."""
-        self.spent_usd = 0.0
-        """Settled so far."""
-        self._reserved_usd = 0.0
-        self._lease = Lease(account, 0, usd=None)
+        self._lease = Lease(account, 0)
         self._requests = TokenBucket()
         self._tokens = TokenBucket()
         self._paused_until = 0.0
@@ -68,7 +48,6 @@ class RateLimiter:
         self._turn = asyncio.Lock()
         self._probes = asyncio.Lock()
         self._paying = asyncio.Lock()
-        self._head_usd: float | None = None
         self._changes: set[asyncio.Future[None]] = set()
 
     @property
@@ -85,11 +64,6 @@ class RateLimiter:
     def is_held(self) -> bool:
         """Nothing but probes is to go out just now."""
         return self._first == 0
-
-    @property
-    def wants_usd(self) -> float:
-        """What the request at the head of the queue needs above the lease; 0 where it does not wait for money."""
-        return 0.0 if self._head_usd is None else self._short_usd(self._head_usd)
 
     def lift_warm_up(self) -> None:
         """The endpoint is there: from now on the lease alone counts."""
@@ -124,62 +98,45 @@ class RateLimiter:
         self._wake()
 
     @asynccontextmanager
-    async def acquire(self, tokens: float = 0.0, usd: float = 0.0, *, probe: bool = False) -> AsyncIterator[Permit]:
-        """Wait for a place, reserve `usd`, and hold both until the block ends. Raises Stopped.
+    async def acquire(self, tokens: float = 0.0, *, probe: bool = False) -> AsyncIterator[None]:
+        """Wait for a place, and hold it until the block ends. Raises Stopped.
 
         A probe goes before all others, and is not held: but for that the limits are the same.
         """
         self.queued += 1
         try:
             async with self._probes if probe else self._turn:
-                await self._await_place(tokens, usd, probe)
+                await self._await_place(tokens, probe)
                 self.in_flight += 1
-                self._reserved_usd += usd
         finally:
             self.queued -= 1
-        slot = Permit(usd)
         try:
-            yield slot
+            yield
         finally:
             self.in_flight -= 1
-            # With nothing in flight the sum is exactly 0, whatever the floats have gathered.
-            self._reserved_usd = self._reserved_usd - usd if self.in_flight else 0.0
-            self.spent_usd += slot.cost_usd
             self._wake()
 
-    async def _await_place(self, tokens: float, usd: float, probe: bool) -> None:
-        """Return when a request may start now. A caller cancelled in here has taken no place and no money."""
+    async def _await_place(self, tokens: float, probe: bool) -> None:
+        """Return when a request may start now. A caller cancelled in here has taken no place."""
         loop = asyncio.get_running_loop()
         paid_request, due_tokens = False, tokens
-        try:
-            if not probe:
-                self._head_usd = usd
-            while True:
-                if self._stopped:
-                    raise Stopped(self.account)
-                paused = self._paused_until > loop.time()
-                places = self._lease.in_flight
-                if self._first is not None and not probe:
-                    places = min(self._first, places)
-                if paused or self.in_flight >= places or self._short_usd(usd) > 0:
-                    await self._changed(self._paused_until if paused else None)
-                elif due_tokens > 0:
-                    async with self._paying:
-                        due_tokens -= await self._tokens.take(due_tokens)
-                elif not paid_request:
-                    async with self._paying:
-                        paid_request = await self._requests.take(1.0) > 0
-                else:
-                    return
-        finally:
-            if not probe:
-                self._head_usd = None
-
-    def _short_usd(self, usd: float) -> float:
-        if self._lease.usd is None:
-            return 0.0
-        short = self.spent_usd + self._reserved_usd + usd - self._lease.usd
-        return short if short > DUST_USD else 0.0
+        while True:
+            if self._stopped:
+                raise Stopped(self.account)
+            paused = self._paused_until > loop.time()
+            places = self._lease.in_flight
+            if self._first is not None and not probe:
+                places = min(self._first, places)
+            if paused or self.in_flight >= places:
+                await self._changed(self._paused_until if paused else None)
+            elif due_tokens > 0:
+                async with self._paying:
+                    due_tokens -= await self._tokens.take(due_tokens)
+            elif not paid_request:
+                async with self._paying:
+                    paid_request = await self._requests.take(1.0) > 0
+            else:
+                return
 
     async def _changed(self, until: float | None) -> None:
         """Wait until something was given back, applied or stopped, or until a time."""

@@ -17,12 +17,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from runner.config import Budget
 from runner.errors import DiskFull, RunLocked, StoppedEarly
 from runner.filesystem import describe_shortage
 from runner.messages import Ack, Batch, Snapshot, Tally, TrialProgress
 
 from .ledger import Ledger
 from .segments import Segment
+from .spending import NO_BUDGET, Starvation
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -31,9 +33,10 @@ _Result = TypeVar("_Result")
 class Aggregator:
     """The open ledger and its tallies. Calls must be serialized (a Ray actor does; in process, one executor thread)."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, budget: Budget = NO_BUDGET) -> None:
         # Its session has looked the file through; after a death of this process, SQLite's log is still there.
-        self._ledger = Ledger(Path(path), checked=True)
+        self._ledger = Ledger(Path(path), checked=True, budget=budget)
+        self._starvation = Starvation(budget)
         # Counted once here and kept by what each commit changed: a snapshot every second must not scan the ledger.
         self._tallies = self._ledger.tallies()
         self._directory = Path(path).parent
@@ -52,12 +55,16 @@ class Aggregator:
         self._unrecorded = None
         for pair, change in recorded.changes.items():
             self._tallies[pair] = _sum(self._tallies.get(pair, Tally()), change)
+        self._starvation.observe(batch, recorded.ack)
         return recorded.ack
 
     def snapshot(self) -> Snapshot:
         """The counts as of the last commit, and whether there is room for more."""
         short = describe_shortage(self._directory)
-        return Snapshot(dict(self._tallies), self._unrecorded, None if short is None else short.message)
+        return Snapshot(
+            dict(self._tallies), self._unrecorded, None if short is None else short.message,
+            self._starvation.senders, self._starvation.describe(),
+        )  # fmt: skip
 
     def pending_trials(
         self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
@@ -76,10 +83,6 @@ class Aggregator:
     def unfinished_trials(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
         """(shard, position) → history of those trials that are still to be judged."""
         return self._ledger.unfinished_trials(trials)
-
-    def spent_by(self, sender: str) -> float:
-        """What a sender may have spent at most."""
-        return self._ledger.spent_by(sender)
 
     def begin_segment(self, rows: int) -> Segment | None:
         """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
@@ -122,7 +125,6 @@ class AggregatorHandle(ABC):
     done_positions = _remote(Aggregator.done_positions)
     pending_positions = _remote(Aggregator.pending_positions)
     unfinished_trials = _remote(Aggregator.unfinished_trials)
-    spent_by = _remote(Aggregator.spent_by)
     begin_segment = _remote(Aggregator.begin_segment)
     finish_segment = _remote(Aggregator.finish_segment)
     set_meta = _remote(Aggregator.set_meta)
@@ -139,9 +141,9 @@ class AggregatorHandle(ABC):
 class LocalAggregator(AggregatorHandle):
     """Runs the aggregator's calls one after another on a thread of its own, so that no commit blocks the loop."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, budget: Budget) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="aggregator")
-        self._aggregator = self._thread.submit(Aggregator, path).result()
+        self._aggregator = self._thread.submit(Aggregator, path, budget).result()
 
     async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         call = functools.partial(getattr(self._aggregator, method), *args, **kwargs)

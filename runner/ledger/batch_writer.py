@@ -13,10 +13,11 @@ from dataclasses import asdict, astuple, dataclass, field
 from typing import Any, Protocol
 
 from runner.errors import JuryboxError
-from runner.messages import Ack, Attempt, Batch, CostBound, Judgment, PendingTrial, Tally, TrialProgress, Usage
+from runner.messages import NOTHING, Ack, Attempt, Batch, CostBound, Judgment, PendingTrial, Tally, TrialProgress, Usage
 
 from . import schema
 from .segments import has_unpublished
+from .spending import Spending
 
 UNDECIDED_REQUESTS = 10_000
 """How many requests are remembered (and, after a restart, how far back attempts are searched) for a judgment that
@@ -61,54 +62,48 @@ class Statements(Protocol):
 class BatchWriter:
     """Applies batches, one after the other."""
 
-    def __init__(self, db: Statements) -> None:
+    def __init__(self, db: Statements, spending: Spending) -> None:
         self._db = db
+        self._spending = spending
         self._undecided: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def apply(self, batch: Batch) -> BatchEffect:
         """Writes a batch inside the open transaction."""
-        size = len(batch.attempts) + len(batch.judgments) + len(batch.waiting) + len(batch.reserved)
+        size = len(batch.attempts) + len(batch.judgments) + len(batch.waiting) + bool(batch.reserved)
         last = self._db.value("SELECT seq FROM senders WHERE sender = ?", batch.sender)
         if last is not None and batch.seq <= last:
             before = self._db.value("SELECT records FROM senders WHERE sender = ?", batch.sender)
             if batch.seq == last and size != before:
                 # To acknowledge it would lose what it holds beyond the one that is stored.
                 raise JuryboxError(f"batch {batch.seq} of {batch.sender} came again with {size} records, not {before}")
-            return BatchEffect(Ack(batch.seq, 0), {})
+            granted = self._db.value("SELECT granted FROM senders WHERE sender = ?", batch.sender)
+            # What an earlier batch was granted its sender knows: it has sent others since.
+            bound = CostBound(*json.loads(granted)) if batch.seq == last else NOTHING
+            return BatchEffect(Ack(batch.seq, 0, bound, self._spending.left()), {})
         if last is not None and batch.seq != last + 1:
             raise JuryboxError(f"batch {batch.seq} of {batch.sender} came after its batch {last}")
 
         counts: Counts = defaultdict(lambda: defaultdict(int))
         spent = self._add_spend(batch.attempts)
-        self._reserve(batch)
+        granted = self._spending.reserve(batch)
         requests = self._add_attempts(batch.attempts)
         names = self._names({trial.shard for trial in batch.judgments} | {trial.shard for trial in batch.waiting})
         duplicates = self._add_judgments(batch, requests, names, counts)
         self._add_waiting(batch.waiting, names, counts)
-        self._db.change(schema.PUT_SENDER, batch.sender, batch.seq, size)
+        self._db.change(schema.PUT_SENDER, batch.sender, batch.seq, size, json.dumps(astuple(granted)))
         self._remember(batch, requests)
-        return BatchEffect(Ack(batch.seq, duplicates), _changes(counts, spent))
+        return BatchEffect(Ack(batch.seq, duplicates, granted, self._spending.left()), _changes(counts, spent))
 
     def _add_spend(self, attempts: Sequence[Attempt]) -> dict[JudgeModel, Spend]:
         spent: dict[JudgeModel, Spend] = {}
+        settled: defaultdict[JudgeModel, int] = defaultdict(int)
         for attempt in attempts:
             pair = (attempt.judge, attempt.model)
             spent[pair] = spent.get(pair, Spend()) + Spend(1, attempt.usage)
-        rows = [(*pair, spend.requests, *schema.usage_row(spend.usage)) for pair, spend in spent.items()]
+            settled[pair] += attempt.settled.requests
+        rows = [(*pair, spend.requests, *schema.usage_row(spend.usage), settled[pair]) for pair, spend in spent.items()]
         self._db.change_many(schema.ADD_SPEND, rows)
         return spent
-
-    def _reserve(self, batch: Batch) -> None:
-        """What an attempt took and what was reserved for it change places; both in this one transaction."""
-        more: defaultdict[str, CostBound] = defaultdict(CostBound)
-        settled: defaultdict[str, float] = defaultdict(float)
-        for model, bound in batch.reserved:
-            more[model] += bound
-        for attempt in batch.attempts:
-            more[attempt.model] -= attempt.freed
-            settled[attempt.model] += attempt.usage.cost_usd
-        rows = [(batch.sender, model, *astuple(bound), settled[model]) for model, bound in more.items()]
-        self._db.change_many(schema.ADD_RESERVED, rows)
 
     def _add_attempts(self, attempts: Sequence[Attempt]) -> dict[str, int]:
         """Request → id of the attempt that answered it (the last that was answered, or else the last)."""

@@ -14,6 +14,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from runner.config import Budget
 from runner.errors import JuryboxError
 from runner.failpoints import failpoint
 from runner.messages import Batch, CostBound, Shard, Tally, TrialProgress, Usage
@@ -23,6 +24,7 @@ from .batch_writer import BatchEffect, BatchWriter, Counts, JudgeModel, Spend, h
 from .database import Database
 from .revisions import Revisions
 from .segments import Segments
+from .spending import NO_BUDGET, Spending
 
 __all__ = ["BatchEffect", "Ledger", "ShardRow", "Spend"]
 
@@ -42,13 +44,17 @@ class ShardRow:
 class Ledger:
     """The open ledger. One process at a time writes; any number may open it with `read_only` meanwhile."""
 
-    def __init__(self, path: Path, *, read_only: bool = False, checked: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, read_only: bool = False, checked: bool = False, budget: Budget = NO_BUDGET
+    ) -> None:
         """A file that is opened to be written to is looked through for damage.
 
         `checked`: this session has done so, and it is done again only where the last writer was killed since.
         """
         self._db = Database(path, read_only, checked)
-        self._recorder = BatchWriter(self._db)
+        self.spending = Spending(self._db, budget)
+        """What is reserved and spent, and what is left."""
+        self._recorder = BatchWriter(self._db, self.spending)
         self.revisions = Revisions(self._db)
         """How all judgments together give way to others."""
         self.segments = Segments(self._db)
@@ -190,13 +196,7 @@ class Ledger:
 
         While workers run also what they have reserved for their next requests.
         """
-        ((*bound, _),) = self._db.rows(schema.RESERVED)
-        return CostBound(*bound)
-
-    def spent_by(self, sender: str) -> float:
-        """What a sender of batches may have spent at most, in USD: settled, and reserved without being settled."""
-        ((_, _, nano_usd, settled),) = self._db.rows(f"{schema.RESERVED} WHERE sender = ?", sender)
-        return float(settled + CostBound(nano_usd=nano_usd).usd)
+        return self.spending.reserved()
 
     def earlier(self) -> Spend:
         """What was spent on pairs of judge and model that the plan no longer holds."""

@@ -63,7 +63,11 @@ def judgments_table(table: str = "judgments") -> str:
 
 TABLES = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE senders (sender TEXT PRIMARY KEY, seq INTEGER NOT NULL, records INTEGER NOT NULL) WITHOUT ROWID",
+    """
+    CREATE TABLE senders (
+        sender TEXT PRIMARY KEY, seq INTEGER NOT NULL, records INTEGER NOT NULL, granted TEXT NOT NULL
+    ) WITHOUT ROWID
+    """,
     """
     CREATE TABLE shards (
         id INTEGER PRIMARY KEY, judge TEXT NOT NULL, model TEXT NOT NULL, repeat INTEGER NOT NULL,
@@ -82,15 +86,15 @@ TABLES = (
     "CREATE INDEX pending_by_model ON pending (model, why, shard, position)",
     f"""
     CREATE TABLE spend (
-        judge TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, {_USAGE}, PRIMARY KEY (judge, model)
+        judge TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, {_USAGE},
+        settled INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (judge, model)
     ) WITHOUT ROWID
     """,
     # What each sender of batches may spend at most beyond what it has settled: the bounds of its requests that are not
-    # settled, and what it has reserved for the next. `settled_usd` is the sender's alone; `spend` is everybody's.
+    # settled, and what it has reserved for the next.
     """
     CREATE TABLE reserved (
-        sender TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL, tokens INTEGER NOT NULL,
-        nano_usd INTEGER NOT NULL, settled_usd REAL NOT NULL, PRIMARY KEY (sender, model)
+        sender TEXT PRIMARY KEY, requests INTEGER NOT NULL, tokens INTEGER NOT NULL, nano_usd INTEGER NOT NULL
     ) WITHOUT ROWID
     """,
     # Judgments that the present plan does not ask for. Disjoint from `judgments` in keys, so a trial that a later plan
@@ -139,22 +143,21 @@ PUT_PENDING = (
     + " ON CONFLICT (shard, position) DO UPDATE SET why = excluded.why, history = excluded.history"
 )
 PUT_SENDER = (
-    _insert("senders", ("sender", "seq", "records"))
-    + " ON CONFLICT (sender) DO UPDATE SET seq = excluded.seq, records = excluded.records"
+    _insert("senders", ("sender", "seq", "records", "granted"))
+    + " ON CONFLICT (sender) DO UPDATE SET seq = excluded.seq, records = excluded.records, granted = excluded.granted"
 )
 PUT_META = _insert("meta", ("key", "value")) + " ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-ADD_SPEND = _insert("spend", ("judge", "model", "requests", *USAGE_COLUMNS)) + (
-    " ON CONFLICT (judge, model) DO UPDATE SET "
-    + ", ".join(f"{name} = {name} + excluded.{name}" for name in ("requests", *USAGE_COLUMNS))
+_SPENT = ("requests", *USAGE_COLUMNS, "settled")
+"""`settled`: those of the requests that are known to have been received, and for which nothing is reserved any more."""
+ADD_SPEND = _insert("spend", ("judge", "model", *_SPENT)) + (
+    f" ON CONFLICT (judge, model) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _SPENT)}"
 )
-ADD_RESERVED = _insert("reserved", ("sender", "model", "requests", "tokens", "nano_usd", "settled_usd")) + (
-    " ON CONFLICT (sender, model) DO UPDATE SET "
-    + ", ".join(f"{name} = {name} + excluded.{name}" for name in ("requests", "tokens", "nano_usd", "settled_usd"))
+_BOUND = ("requests", "tokens", "nano_usd")
+ADD_RESERVED = _insert("reserved", ("sender", *_BOUND)) + (
+    f" ON CONFLICT (sender) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in _BOUND)}"
 )
-RESERVED = (
-    "SELECT coalesce(sum(requests), 0), coalesce(sum(tokens), 0), coalesce(sum(nano_usd), 0),"
-    " coalesce(sum(settled_usd), 0.0) FROM reserved"
-)
+RESERVED = f"SELECT {', '.join(f'coalesce(sum({name}), 0)' for name in _BOUND)} FROM reserved"
+SETTLED = "SELECT coalesce(sum(settled), 0), total(input_tokens + output_tokens), total(cost_usd) FROM spend"
 
 # A judgment's own `revision` is the one that brought it; read together they make up the run's present one.
 _PRESENT = {"revision": f"({REVISION})"}

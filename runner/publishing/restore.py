@@ -40,8 +40,8 @@ _ADD_RETIRED = f"INSERT OR REPLACE INTO retired ({', '.join(_RETIRED)}) VALUES (
 _ADD_ATTEMPT = schema.ADD_ATTEMPT.replace("INSERT", "INSERT OR IGNORE", 1)
 _OLD = "SELECT state, reason, verdict, scores FROM retired WHERE key = ?"
 _SPEND = (
-    f"INSERT INTO spend (judge, model, requests, {', '.join(schema.USAGE_COLUMNS)})"
-    f" SELECT judge, model, count(*), {', '.join(f'sum({name})' for name in schema.USAGE_COLUMNS)}"
+    f"INSERT INTO spend (judge, model, requests, {', '.join(schema.USAGE_COLUMNS)}, settled)"
+    f" SELECT judge, model, count(*), {', '.join(f'sum({name})' for name in schema.USAGE_COLUMNS)}, count(status)"
     " FROM attempts GROUP BY judge, model"
 )
 _ADD_REVISION = "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)"

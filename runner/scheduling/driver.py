@@ -62,7 +62,6 @@ class Driver:
         staged: Staged,
         pool: Pool,
         *,
-        spent_usd: float = 0.0,
         watch: Watch = lambda snapshot, throttled, states, suspected: None,
         modes: StructuredModes | None = None,
         settled: Callable[[StructuredModes], None] = lambda modes: None,
@@ -77,7 +76,7 @@ class Driver:
         places = {name: -(-limits.in_flight // pool.size) for name, limits in config.accounts().items()}
         self._dispatch = Dispatch(fill={account: 2 * count for account, count in places.items()})
         on_call = config.reformatter.account_name if config.reformatter else None
-        allocator = LeaseAllocator(config.accounts(), config.budget.usd, spent_usd, on_call)
+        allocator = LeaseAllocator(config.accounts(), on_call)
         self._health = HealthMonitor(config)
         self._time_left: asyncio.Timeout | None = None
         self._left = 0
@@ -88,9 +87,9 @@ class Driver:
         self._run = RunControl()
         self._run.on_stop(self._limit_time)
         self._recovery = CrashRecovery(self._run, self._tasks, pool.aggregator, judge_models, self._work_ids.__next__)
-        leases = LeaseKeeper(self._run, config.retry, allocator, self._health, self._dispatch)
+        self._leases = LeaseKeeper(self._run, config.retry, allocator, self._health, self._dispatch)
         self._supervisor = WorkerSupervisor(
-            self._run, pool, self._dispatch, self._tasks, leases, self._recovery, self._take_report
+            self._run, pool, self._dispatch, self._tasks, self._leases, self._recovery, self._take_report
         )
         self._waiting_for_mode: dict[tuple[str, str], list[Work]] = {}
         """Work that waits until it is known how structured output is enforced."""
@@ -177,6 +176,8 @@ class Driver:
             self._watch(snapshot, self._health.throttled, self._health.states, self._recovery.suspected)
             if (no_room := snapshot.unrecorded or snapshot.shortage) is not None:
                 self.stop(DiskFull(no_room))
+            if snapshot.over_budget is not None and self._leases.is_starved(snapshot.starved):
+                self.stop(StoppedEarly(snapshot.over_budget))
             if self._run.stopped is None:
                 open_work = [self._queue_pending(account, snapshot) for account in self._config.accounts()]
                 ended = not any(open_work) and was_idle and self._dispatch.idle

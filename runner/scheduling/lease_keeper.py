@@ -7,6 +7,7 @@ health ends all waits.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
 
 import structlog
@@ -43,6 +44,8 @@ class LeaseKeeper:
         self._health = health
         self._dispatch = dispatch
         self._renewing: dict[str, asyncio.Lock] = {}
+        self._senders: dict[str, str] = {}
+        """Worker → its name in the ledger."""
         self._no_more_waits = asyncio.Event()
 
     def join(self, worker: str) -> None:
@@ -54,7 +57,13 @@ class LeaseKeeper:
         """The worker's process is gone."""
         self._allocator.leave(worker)
         self._health.forget(worker)
+        self._senders.pop(worker, None)
         del self._renewing[worker]
+
+    def is_starved(self, senders: Collection[str]) -> bool:
+        """Whether all workers that hold work are among these, by their names in the ledger."""
+        holding = [name for name in self._dispatch.workers if self._dispatch.holding(name)]
+        return bool(holding) and all(self._senders.get(name) in senders for name in holding)
 
     async def keep(self, worker: WorkerHandle) -> None:
         """Renew the worker's leases until this is cancelled. Raises WorkerDied."""
@@ -79,6 +88,7 @@ class LeaseKeeper:
             leases = self._health.assign_probes(worker.name, leases, asyncio.get_running_loop().time())
             renewal = LeaseRenewal(leases, stop=self._run.stopped is not None, close=self._health.closed)
             status = await self._answer(worker, renewal)
+        self._senders[worker.name] = status.sender
         self._allocator.confirm(worker.name, status.accounts)
         now = asyncio.get_running_loop().time()
         self._allocator.observe(worker.name, status.accounts, now)

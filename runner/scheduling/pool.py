@@ -70,7 +70,7 @@ class LocalPool:
     def __init__(self, config: RunConfig, judges: Sequence[Judge], ledger: Path) -> None:
         self._config = config
         self._judges = judges
-        self._ledger = LocalAggregator(ledger)
+        self._ledger = LocalAggregator(ledger, config.budget)
         self._workers: list[Worker] = []
 
     @property

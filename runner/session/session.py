@@ -247,8 +247,6 @@ class Session:
         staged = self.staged
         check_free_space(self.run.path)
         with Ledger(self.run.ledger, checked=True) as ledger:
-            # What may have been billed counts: the cap is to hold with it.
-            spent = sum(spend.usage.cost_usd for spend in ledger.spend().values()) + ledger.reserved().usd
             modes = StructuredModes(self.pairs, ledger.meta)
             if (copying := self.config.reformatter) is not None and copying not in self.config.models:
                 ledger.set_meta(COPYING_MODEL, copying.name)
@@ -262,7 +260,7 @@ class Session:
                 try:
                     driver = Driver(
                         self.config, plan.shards, plan.done, self.pairs, staged, pool,
-                        spent_usd=spent, watch=watch, modes=modes, settled=self._tell_modes,
+                        watch=watch, modes=modes, settled=self._tell_modes,
                     )  # fmt: skip
                     with orders.connected(driver.stop):
                         async with self.publishing.run_alongside(pool.aggregator):

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from runner.endpoint.circuit_breaker import CircuitBreaker
 from runner.endpoint.client import Client, EndpointError
-from runner.endpoint.rate_limiter import Permit, RateLimiter, Stopped
+from runner.endpoint.rate_limiter import RateLimiter, Stopped
 from runner.endpoint.response import Completion
 from runner.endpoint.retry_policy import OUTAGE_ERRORS, ErrorKind
 from runner.messages import NOTHING, AccountStats, Lease
 
-from .outbox import Outbox
+from .admission import Capacity, Reservations
 from .request import JudgeRequest
 
 FIRST_REQUESTS = 3
@@ -33,24 +33,14 @@ class SendPermit:
     """Leave to send one request, now. Only here requests go out."""
 
     asked: JudgeRequest
-    slot: Permit
-    outbox: Outbox
+    capacity: Capacity
     sent: bool = False
 
     async def complete(self, client: Client, keep: Collection[str] = ()) -> Completion:
-        """Send it, at most once, and count what it cost: in doubt all that it may have."""
+        """Send it, at most once."""
         self.sent = True
-        self.slot.settle(self.asked.bound.usd)
-        try:
-            with self.outbox.count_in_flight():
-                completion = await client.complete(self.asked.body, keep)
-        except EndpointError as error:
-            if not error.may_be_billed:
-                self.slot.settle(0.0)
-            raise
-        if completion.counted:
-            self.slot.settle(completion.usage.cost_usd)
-        return completion
+        with self.capacity.count_in_flight():
+            return await client.complete(self.asked.body, keep)
 
 
 @dataclass(slots=True)
@@ -58,7 +48,8 @@ class Account:
     """Counts since the last tick, and whether the account is open, held while its endpoint is away, or closed."""
 
     limiter: RateLimiter
-    outbox: Outbox
+    reservations: Reservations
+    capacity: Capacity
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     closed: asyncio.Event = field(default_factory=asyncio.Event)
     succeeded: int = 0
@@ -72,6 +63,9 @@ class Account:
     probed: tuple[float, EndpointError | None] = (float("-inf"), None)
     """When the last probe was sent, and how it ended."""
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _unpaid: int = 0
+    """Requests that wait for more of the budget than is left."""
+    _sleeping: int = 0
     _has_turn: bool = False
     _throttled_in_a_row: int = 0
     _refused_in_a_row: int = 0
@@ -92,15 +86,30 @@ class Account:
     @asynccontextmanager
     async def acquire(self, asked: JudgeRequest, *, probe: bool = False) -> AsyncIterator[SendPermit]:
         """Room for one request in the limits, and in what the ledger has reserved. Raises Stopped."""
-        async with self.limiter.acquire(asked.tokens, asked.bound.usd, probe=probe) as slot:
-            await self.outbox.reserve(asked.task.model, asked.bound)
-            place = SendPermit(asked, slot, self.outbox)
-            try:
-                if self.limiter.stopped:
-                    raise Stopped(self.limiter.account)
-                yield place
-            finally:
-                self.outbox.release(asked.task.model, NOTHING if place.sent else asked.bound)
+        permit, is_reserved = SendPermit(asked, self.capacity), False
+        try:
+            while True:
+                async with self.limiter.acquire(asked.tokens, probe=probe):
+                    is_reserved = is_reserved or await self.reservations.reserve(asked.bound)
+                    if self.limiter.stopped:
+                        raise Stopped(self.limiter.account)
+                    if is_reserved:
+                        yield permit
+                        return
+                # What waits for more of the budget than is left keeps no place from what could be paid.
+                self._unpaid += 1
+                try:
+                    is_reserved = await self.reservations.reserve(asked.bound, self.closed)
+                finally:
+                    self._unpaid -= 1
+        finally:
+            if is_reserved:
+                self.reservations.release(NOTHING if permit.sent else asked.bound)
+
+    @property
+    def expects_more(self) -> bool:
+        """Whether requests are under way that do not wait for more of the budget than is left, or not behind one."""
+        return self._sleeping > 0 or (self.limiter.queued > 0 and not self._unpaid)
 
     def record_success(self, model: str, sent_s: float) -> None:
         """A good reply came, to what was sent at a moment of the loop's clock."""
@@ -164,11 +173,14 @@ class Account:
 
     async def sleep(self, seconds: float) -> None:
         """Sleep without holding a slot; the order to stop ends it."""
+        self._sleeping += 1
         try:
             async with asyncio.timeout(seconds):
                 await self.closed.wait()
         except TimeoutError:
             return
+        finally:
+            self._sleeping -= 1
 
     def apply(self, lease: Lease) -> None:
         """Take new shares, and the turn to probe."""
@@ -181,6 +193,7 @@ class Account:
         """Start no request of this account any more."""
         self.closed.set()
         self.limiter.stop()
+        self.reservations.notify()
         if self._verdict is not None and not self._verdict.done():
             self._verdict.set_result(True)
         self.notify()
@@ -210,8 +223,6 @@ class Account:
             last_error=self.last_error,
             in_flight=self.limiter.in_flight,
             queued=self.limiter.queued,
-            spent_usd=self.limiter.spent_usd,
-            wants_usd=self.limiter.wants_usd,
         )
         self.succeeded = self.answered = self.throttled = 0
         return news

@@ -1,10 +1,7 @@
-"""What a worker has to tell the aggregator, kept until it is acknowledged.
+"""What a worker has to tell the aggregator, in numbered batches, kept until it is acknowledged.
 
 Hides batching and re-sending: one batch is in flight at a time, everything that arrives meanwhile goes into the next
-one, and a batch is sent again until the aggregator has answered, since an error never means "not recorded". While it
-is away, or its disk is full, what waits here is bounded: a death of the process loses it, so it counts as in flight,
-and `room` lets nobody through who would add to that. What is to be spent goes the same way before it is spent (`hold`):
-each batch asks for what will be wanted next.
+one, and a batch is sent again until the aggregator has answered, since an error never means "not recorded".
 """
 
 from __future__ import annotations
@@ -13,13 +10,13 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import structlog
 
 from runner.errors import DiskFull
-from runner.messages import NOTHING, Ack, Attempt, Batch, CostBound, Judgment, PendingTrial
+from runner.messages import NOTHING, Ack, Attempt, Batch, Judgment, PendingTrial
 
 from .reservations import ReservationPool
 
@@ -34,6 +31,22 @@ log = structlog.get_logger()
 Send = Callable[[Batch], Awaitable[Ack]]
 
 
+class Signal:
+    """Wakes all who wait for the next change."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def notify(self) -> None:
+        """Something has changed."""
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def wait(self) -> None:
+        """Return at the next change."""
+        await self._event.wait()
+
+
 @dataclass(slots=True, eq=False)
 class _Record:
     attempt: Attempt | None = None
@@ -43,60 +56,44 @@ class _Record:
 
 
 class Outbox:
-    """Send records in numbered batches. `send` returns once the batch is committed, and raises only for good."""
+    """Send records in numbered batches, and with each what `pool` asks for.
 
-    def __init__(self, sender: str, send: Send) -> None:
+    `send` returns once the batch is committed, and raises only for good.
+    """
+
+    def __init__(self, sender: str, send: Send, pool: ReservationPool | None = None) -> None:
         self.sender = sender
+        self.changed = Signal()
+        """A batch was acknowledged, or a caller of `record` has gone."""
         self._process = os.getpid()
-        self._reserve = ReservationPool()
-        self._portion = asyncio.Event()
-        """Set once the next batch is acknowledged; then it is another."""
-        self._asks = False
+        self._pool = ReservationPool() if pool is None else pool
         self._send = send
         self._seq = 0
         self._queue: deque[_Record] = deque()
         self._lock = asyncio.Lock()
         self._unanswered: tuple[Batch, list[_Record]] | None = None
-        self._sending = 0
-        """Requests on their way."""
         self._recording = 0
         """Callers of `record`: they have the batches sent."""
-        self._crowding = 0
-        """Callers of `room` that wait."""
-        self._let_through = False
-        self._changed = asyncio.Event()
-        """Set when there may be room; then it is another."""
+        self._hurried = 0
 
-    async def wait_for_capacity(self, places: Callable[[], int]) -> None:
-        """Return once fewer requests than `places` says are on their way or wait for their acknowledgement.
+    @property
+    def unacknowledged(self) -> int:
+        """Records that the process would take with it."""
+        return len(self._queue)
 
-        Whoever is let through is to be `sending` before anything else is awaited.
-        """
-        self._crowding += 1
-        try:
-            while not self._let_through and self._sending + len(self._queue) >= max(1, places()):
-                if self._queue and not self._recording:
-                    # Notes alone, which nobody else would have sent.
-                    await self._flush(self._queue[0])
-                else:
-                    await self._changed.wait()
-        finally:
-            self._crowding -= 1
+    @property
+    def holds_notes_alone(self) -> bool:
+        """Whether there are records, and nobody who has them sent."""
+        return bool(self._queue) and not self._recording
 
     @contextmanager
-    def count_in_flight(self) -> Iterator[None]:
-        """A request is on its way. What comes of it is to be noted or recorded before anything else is awaited."""
-        self._sending += 1
+    def hurried(self) -> Iterator[None]:
+        """Somebody waits for acknowledgements: batches do not linger meanwhile."""
+        self._hurried += 1
         try:
             yield
         finally:
-            self._sending -= 1
-            self._change()
-
-    def stop_waiting(self) -> None:
-        """Hold nobody up in `room` any more: nothing is asked from now on, and whoever waits is to see that."""
-        self._let_through = True
-        self._change()
+            self._hurried -= 1
 
     async def note(self, attempt: Attempt) -> None:
         """Send along with a later batch; waits only where many are unsent."""
@@ -118,7 +115,12 @@ class Outbox:
                 await self._flush(record)
         finally:
             self._recording -= 1
-            self._change()
+            self.changed.notify()
+
+    async def flush(self) -> None:
+        """Have the next batch sent."""
+        if self._queue:
+            await self._flush(self._queue[0])
 
     async def drain(self) -> None:
         """Return once everything noted so far is acknowledged, and what was reserved for nothing is given back."""
@@ -127,50 +129,8 @@ class Outbox:
             # Not until the queue is empty: other tasks may never let it be.
             while not last.acknowledged:
                 await self._flush(last)
-        while self._reserve.is_surplus:
+        while self._pool.is_surplus:
             await self.record()
-
-    def keep_reserve(self) -> AbstractContextManager[None]:
-        """Requests may be sent. Outside of all such blocks nothing stays reserved for requests to come."""
-        return self._reserve.in_use()
-
-    async def reserve(self, model: str, bound: CostBound) -> None:
-        """Return once the ledger has reserved for one request what it may come to at most. Then `over` is due."""
-        if self._reserve.take(model, bound):
-            return
-        self._reserve.wait(model, bound)
-        try:
-            met = False
-            while not met:
-                await self._next_portion()
-                met = self._reserve.try_take(model, bound)
-        except BaseException:
-            self._reserve.give_up(model, bound)
-            raise
-
-    def release(self, model: str, unsent: CostBound = NOTHING) -> None:
-        """A request that was reserved for has ended; `unsent` is its bound where it never went out."""
-        self._reserve.release(model, unsent)
-
-    async def _next_portion(self) -> None:
-        """Return after a batch was acknowledged. Of those who wait here one has it sent."""
-        if self._asks:
-            await self._portion.wait()
-            return
-        self._asks = True
-        try:
-            await self.record()
-        finally:
-            self._asks = False
-            self._arrived()
-
-    def _change(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    def _arrived(self) -> None:
-        self._portion.set()
-        self._portion = asyncio.Event()
 
     async def _flush(self, wanted: _Record) -> None:
         async with self._lock:
@@ -178,25 +138,25 @@ class Outbox:
                 return
             if self._unanswered is None:
                 if len(self._queue) < BATCH_RECORDS:
-                    is_urgent = self._crowding or self._reserve.is_awaited
+                    is_urgent = self._hurried or self._pool.is_awaited
                     await asyncio.sleep(0 if is_urgent else LINGER_S)
                 self._unanswered = self._next_batch()
             # Where sending was broken off, the aggregator may hold this number already: the same batch goes again.
             batch, records = self._unanswered
             while True:
                 try:
-                    await self._send(batch)
+                    ack = await self._send(batch)
                     break
                 except DiskFull:
                     # The driver learns of it from the aggregator, and decides how long there is to make room.
                     await asyncio.sleep(FULL_PAUSE_S)
             log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
             self._unanswered = None
-            self._reserve.confirm(batch.reserved)
-            self._arrived()
+            self._pool.confirm(ack)
             for record in records:
                 self._queue.popleft()
                 record.acknowledged = True
+            self.changed.notify()
 
     def _queued(self, record: _Record) -> _Record:
         if os.getpid() != self._process:
@@ -207,13 +167,17 @@ class Outbox:
 
     def _next_batch(self) -> tuple[Batch, list[_Record]]:
         records = [self._queue[i] for i in range(min(BATCH_RECORDS, len(self._queue)))]
+        attempts = tuple(record.attempt for record in records if record.attempt)
+        freed = sum((attempt.freed - attempt.settled for attempt in attempts), NOTHING)
+        reserved, starved = self._pool.next_portion(freed)
         self._seq += 1
         batch = Batch(
             sender=self.sender,
             seq=self._seq,
-            attempts=tuple(record.attempt for record in records if record.attempt),
+            attempts=attempts,
             judgments=tuple(judgment for record in records for judgment in record.judgments),
             waiting=tuple(waiting for record in records for waiting in record.waiting),
-            reserved=self._reserve.next_portions(),
+            reserved=reserved,
+            starved=starved,
         )
         return batch, records

@@ -1,22 +1,21 @@
 """What one worker may spend: reserved in the ledger before it is spent, in portions that keep ahead of its requests.
 
-Pure. Hides how large a portion is: what requests wait for, and what more will be sent until the next portion is there,
-by how many went out between two batches of late. So few requests wait, and no more than about twice what is in flight
-is reserved should the process die. A portion is no single request's: what none of them takes goes back when the work
-is done.
+Pure. Hides how large a portion is: what requests wait for, and what more will be sent until the
+next portion is there, by how many went out between two batches of late. So few requests wait, and no more than about
+twice what is in flight is reserved should the process die. A portion is no single request's: what none of them takes
+goes back when the work is done. Near the end of the run's budget portions shrink to what waits and can be paid, the
+cheapest first; all else goes back at once, so that nothing lies idle here while another worker could use it.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
-from runner.messages import NOTHING, CostBound
-
-Portions = tuple[tuple[str, CostBound], ...]
-"""Model → so much more is reserved; below zero: given back."""
+from runner.messages import NOTHING, Ack, CostBound
 
 BATCHES = 2
 """A portion lasts for so many: until the next is asked for, and until that is there."""
@@ -26,40 +25,33 @@ LITTLE = 64
 """Requests. So many too many stay reserved: work goes by fits and starts."""
 MOST_AHEAD = 3
 """Times as many requests as were ever in flight: more are never reserved ahead."""
-
-
-@dataclass(slots=True)
-class _Pool:
-    """One model's. `free`: reserved in the ledger, and in no request."""
-
-    free: CostBound = NOTHING
-    waiting: CostBound = NOTHING
-    taken: CostBound = NOTHING
-    """Since the last portion was asked for."""
-    most: CostBound = NOTHING
-    """Taken between two batches lately."""
-    open: int = 0
-    """Requests that have taken something and are not over."""
-    most_open: int = 0
-    """With those that wait."""
-
-    def ahead(self) -> CostBound:
-        """What will be taken until the next portion is there, if it goes on as of late."""
-        fading = self.most.for_requests(math.ceil(self.most.requests * FADING))
-        self.most = max(self.taken, fading, key=lambda bound: bound.requests)
-        self.taken = NOTHING
-        limit = max(LITTLE, MOST_AHEAD * self.most_open)
-        return self.most.for_requests(min(BATCHES * self.most.requests, limit))
+AHEAD_SHARE = 16
+"""One part in so many of what is left of the budget is the most that one worker reserves ahead."""
 
 
 @dataclass(slots=True)
 class ReservationPool:
-    """One worker's, for all of its models.
+    """One worker's reservations.
 
-    Before a request: `take`, or `wait` and, once a portion came, `meet`. After it: `over`.
+    Before a request: `take`, or `wait` and, once a portion came, `try_take`. After it: `release`.
     """
 
-    _pools: dict[str, _Pool] = field(default_factory=dict)
+    free: CostBound = NOTHING
+    """Reserved in the ledger, and in no request."""
+    left: CostBound | None = None
+    """Of the budget, as of the last acknowledgement; None: it has no end, or is not known yet."""
+    is_quiet: bool = False
+    """No request is on its way to those that wait; said once, for the next portion."""
+    _waiting: Counter[CostBound] = field(default_factory=Counter)
+    _waiting_sum: CostBound = NOTHING
+    _taken: CostBound = NOTHING
+    """Since the last portion was asked for."""
+    _most: CostBound = NOTHING
+    """Taken between two batches lately."""
+    _open: int = 0
+    """Requests that have taken something and are not over."""
+    _most_open: int = 0
+    """With those that wait."""
     _users: int = 0
 
     @contextmanager
@@ -73,66 +65,112 @@ class ReservationPool:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a request waits for the next portion."""
-        return any(pool.waiting for pool in self._pools.values())
+        """Whether a request waits that the next portion may pay for."""
+        return bool(self._waiting_sum) and not self.is_blocked
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether requests wait, and what is left pays for none of them."""
+        return bool(self._waiting_sum) and not self._payable(self._within_reach())
 
     @property
     def is_surplus(self) -> bool:
-        """Whether the next portions give something back."""
-        return not self._users and any(pool.free for pool in self._pools.values())
+        """Whether the next portion gives something back."""
+        return not self._users and bool(self.free)
 
-    def take(self, model: str, bound: CostBound) -> bool:
+    def is_within_reach(self, bound: CostBound) -> bool:
+        """Whether what is left pays for a request, as far as is known here."""
+        within_reach = self._within_reach()
+        return within_reach is None or within_reach.covers(bound)
+
+    def take(self, bound: CostBound) -> bool:
         """For a request that comes just now: whether it may be sent. What others wait for is theirs."""
-        pool = self._pools.setdefault(model, _Pool())
-        if not pool.free.covers(pool.waiting + bound):
+        if not self.free.covers(self._waiting_sum + bound):
             return False
-        self._give(pool, bound)
+        self._give(bound)
         return True
 
-    def wait(self, model: str, bound: CostBound) -> None:
+    def wait(self, bound: CostBound) -> None:
         """Have it reserved with the next portion."""
-        pool = self._pools[model]
-        pool.waiting += bound
-        pool.most_open = max(pool.most_open, pool.open + pool.waiting.requests)
+        self._waiting[bound] += 1
+        self._waiting_sum += bound
+        self._most_open = max(self._most_open, self._open + self._waiting_sum.requests)
 
-    def try_take(self, model: str, bound: CostBound) -> bool:
+    def try_take(self, bound: CostBound) -> bool:
         """For a request that waited: whether it may be sent now. It waits on otherwise."""
-        pool = self._pools[model]
-        if not pool.free.covers(bound):
+        if not self.free.covers(bound):
             return False
-        pool.waiting -= bound
-        self._give(pool, bound)
+        self.give_up(bound)
+        self._give(bound)
         return True
 
-    def give_up(self, model: str, bound: CostBound) -> None:
-        """A request that waited is not to be sent any more."""
-        self._pools[model].waiting -= bound
+    def give_up(self, bound: CostBound) -> None:
+        """A request that waited waits no more."""
+        self._waiting[bound] -= 1
+        if not self._waiting[bound]:
+            del self._waiting[bound]
+        self._waiting_sum -= bound
 
-    def release(self, model: str, unsent: CostBound = NOTHING) -> None:
+    def release(self, unsent: CostBound = NOTHING) -> None:
         """A request that was given its bound has ended; `unsent` is that bound where it never went out."""
-        pool = self._pools[model]
-        pool.open -= 1
-        pool.free += unsent
+        self._open -= 1
+        self.free += unsent
 
-    def next_portions(self) -> Portions:
-        """What goes into the next batch. What it gives back can be taken no more."""
-        portions = []
-        for model, pool in self._pools.items():
-            wanted = pool.waiting + pool.ahead() if self._users else NOTHING
-            more = (wanted - pool.free).above_zero()
-            if not self._users or (not more and pool.free.requests > 2 * wanted.requests + LITTLE):
-                more, pool.free = wanted - pool.free, wanted
-            if more:
-                portions.append((model, more))
-        return tuple(portions)
+    def next_portion(self, freed: CostBound = NOTHING) -> tuple[CostBound, CostBound | None]:
+        """What goes into the next batch as `reserved` and `starved`. What it gives back can be taken no more.
 
-    def confirm(self, portions: Portions) -> None:
-        """The batch with these portions is acknowledged: they are in the ledger."""
-        for model, more in portions:
-            self._pools[model].free += more.above_zero()
+        `freed`: what the batch itself adds to what is left.
+        """
+        is_quiet, self.is_quiet = self.is_quiet, False
+        within_reach = self._within_reach(freed)
+        payable = self._payable(within_reach)
+        ahead, is_scarce = self._ahead(within_reach)
+        is_scarce = is_scarce or payable != self._waiting_sum
+        wanted = payable + ahead if self._users else NOTHING
+        more = wanted - self.free
+        if self._users and not is_scarce:
+            more = more.above_zero()
+            if not more and self.free.requests > 2 * wanted.requests + LITTLE:
+                more = wanted - self.free
+        self.free += more - more.above_zero()
+        is_starved = is_quiet and self._waiting and not payable and not self._open
+        return more, min(self._waiting, key=lambda bound: bound.price) if is_starved else None
 
-    def _give(self, pool: _Pool, bound: CostBound) -> None:
-        pool.free -= bound
-        pool.taken += bound
-        pool.open += 1
-        pool.most_open = max(pool.most_open, pool.open)
+    def confirm(self, ack: Ack) -> None:
+        """A batch is acknowledged: what it was granted is in the ledger."""
+        self.free += ack.granted
+        self.left = ack.left
+
+    def _give(self, bound: CostBound) -> None:
+        self.free -= bound
+        self._taken += bound
+        self._open += 1
+        self._most_open = max(self._most_open, self._open)
+
+    def _within_reach(self, freed: CostBound = NOTHING) -> CostBound | None:
+        """What this worker could have in all; None: as much as it likes."""
+        return None if self.left is None else (self.left + freed).above_zero() + self.free
+
+    def _payable(self, within_reach: CostBound | None) -> CostBound:
+        """Of what requests wait for as much as can be had, the cheapest first."""
+        if within_reach is None or within_reach.covers(self._waiting_sum):
+            return self._waiting_sum
+        payable = NOTHING
+        for bound, count in sorted(self._waiting.items(), key=lambda entry: entry[0].price):
+            payable += bound.for_requests(bound.requests * min(count, (within_reach - payable).holds(bound)))
+        return payable
+
+    def _ahead(self, within_reach: CostBound | None) -> tuple[CostBound, bool]:
+        """What will be taken until the next portion is there, if it goes on as of late; whether the budget allows less.
+
+        To be called once for each portion.
+        """
+        fading = self._most.for_requests(math.ceil(self._most.requests * FADING))
+        self._most = max(self._taken, fading, key=lambda bound: bound.requests)
+        self._taken = NOTHING
+        ahead = min(BATCHES * self._most.requests, max(LITTLE, MOST_AHEAD * self._most_open))
+        allowed = ahead
+        if within_reach is not None and ahead:
+            share = CostBound(*(part // AHEAD_SHARE for part in astuple(within_reach)))
+            allowed = min(ahead, share.holds(self._most.for_requests(1)))
+        return self._most.for_requests(allowed), allowed < ahead

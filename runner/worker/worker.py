@@ -24,11 +24,13 @@ from runner.errors import JuryboxError, weightiest
 from runner.messages import Attempt, LeaseRenewal, Task, TaskReport, Trial, WorkerStatus
 
 from .account import FIRST_REQUESTS, Account
+from .admission import Capacity, Reservations
 from .ladder import next_step
 from .outbox import Outbox, Send
 from .probes import NeedsAction, Prober
 from .reformat import Reformatter
 from .request import JudgeRequest, build_request, item_of
+from .reservations import ReservationPool
 
 UNCLEAR_PAUSE_S = 5.0
 """Before a last try is repeated, where its endpoint neither works nor is known to be away."""
@@ -43,7 +45,10 @@ class Worker:
         self.name = name
         self._config = config
         self._pairs = judge_models(config, judges)
-        self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send)
+        pool = ReservationPool()
+        self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send, pool)
+        self._reservations = Reservations(pool, self._outbox, self._expects_more)
+        self._capacity = Capacity(self._outbox)
         self._clients: dict[str, Client] = {}
         self._accounts: dict[str, Account] = {}
         self._inquiry = Prober(name, self._outbox.note)
@@ -65,7 +70,7 @@ class Worker:
         account = self._account(model)
         if task.probe:
             try:
-                with self._outbox.keep_reserve():
+                with self._reservations.in_use():
                     mode = await self._probe(task, self._client(model), account)
             except* JuryboxError as errors:
                 raise weightiest(errors) from None
@@ -78,7 +83,7 @@ class Worker:
             ends.extend([await self._judge(task, trials, pair, account)] * len(trials))
 
         try:
-            with self._outbox.keep_reserve():
+            with self._reservations.in_use():
                 watching = self._inquiry.probe_while_open(task, pair, self._client(model), account)
                 async with watching, asyncio.TaskGroup() as group:
                     for trials in task.requests:
@@ -111,7 +116,7 @@ class Worker:
             self._account_named(lease.account).apply(lease)
         if tick.stop:
             self._stopping = True
-            self._outbox.stop_waiting()
+            self._capacity.stop_waiting()
         for name, account in self._accounts.items():
             if self._stopping or name in tick.close:
                 account.close()
@@ -130,13 +135,18 @@ class Worker:
 
     def _account_named(self, name: str) -> Account:
         if name not in self._accounts:
-            self._accounts[name] = account = Account(RateLimiter(name, FIRST_REQUESTS), self._outbox)
+            self._accounts[name] = account = Account(
+                RateLimiter(name, FIRST_REQUESTS), self._reservations, self._capacity
+            )
             if self._stopping:
                 account.close()
         return self._accounts[name]
 
     def _places(self) -> int:
         return sum(account.limiter.places for account in self._accounts.values())
+
+    def _expects_more(self) -> bool:
+        return any(account.expects_more for account in self._accounts.values())
 
     def _client(self, model: Model) -> Client:
         if model.name not in self._clients:
@@ -176,7 +186,7 @@ class Worker:
             try:
                 async with account.acquire(asked) as place:
                     # In its place in flight: what has an answer, and what may yet get one, is bounded together.
-                    await self._outbox.wait_for_capacity(self._places)
+                    await self._capacity.wait(self._places)
                     if account.action_needed or self._broken or self._stopping:
                         return "left"
                     if account.limiter.is_held:

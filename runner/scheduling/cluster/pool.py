@@ -70,7 +70,7 @@ class RayPool:
                 max_task_retries=3,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
             )
-            .remote(ledger)
+            .remote(ledger, config.budget)
         )
         self._aggregator = RayAggregator(self._actor)
 

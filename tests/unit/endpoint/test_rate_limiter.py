@@ -1,43 +1,16 @@
-"""Rates, places, money, order and cancellation of the limiter, on a loop whose clock jumps from timer to timer."""
+"""Rates, places, order and cancellation of the limiter, on a loop whose clock jumps from timer to timer."""
 
 from __future__ import annotations
 
 import asyncio
-import selectors
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
+from virtual_time import run
 
-from runner.endpoint.rate_limiter import BURST_S, Permit, RateLimiter, Stopped
+from runner.endpoint.rate_limiter import BURST_S, RateLimiter, Stopped
 from runner.messages import Lease
-
-
-class JumpingSelector(selectors.DefaultSelector):
-    """Waits for nothing: waiting moves the clock. A turn of the loop takes a microsecond, as no real one takes none."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> Any:
-        assert timeout is not None, "everybody waits for something that nobody will do"
-        self.now += max(1e-6, timeout)
-        return super().select(0)
-
-
-class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop in virtual time: hours pass at once, and exactly."""
-
-    def __init__(self) -> None:
-        self.clock = JumpingSelector()
-        super().__init__(self.clock)
-
-    def time(self) -> float:
-        return self.clock.now
-
-
-def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        runner.run(test())
 
 
 def now() -> float:
@@ -213,40 +186,14 @@ def test_an_idle_limiter_keeps_its_burst_over_a_change() -> None:
     run(test)
 
 
-def test_money_is_reserved_then_settled() -> None:
+def test_a_request_that_fails_gives_its_place_back() -> None:
     async def test() -> None:
-        limiter = leased(usd=1.0)
-        async with limiter.acquire(usd=0.8) as slot:
-            late = asyncio.create_task(start_times_paying(limiter, 0.5, 0.5))
-            await settled()
-            assert limiter.wants_usd == pytest.approx(0.3)
-            slot.settle(0.1)
-        await late
-        assert limiter.spent_usd == pytest.approx(0.6)
-        assert limiter.wants_usd == 0.0
-        stuck = asyncio.create_task(start_times_paying(limiter, 0.5, 0.5))
-        await settled()
-        assert limiter.wants_usd == pytest.approx(0.1)
-        limiter.apply(Lease("a", 9, usd=1.1))
-        await stuck
-        assert limiter.spent_usd == pytest.approx(1.1)
-
-    run(test)
-
-
-async def start_times_paying(limiter: RateLimiter, usd: float, cost: float) -> None:
-    async with limiter.acquire(usd=usd) as slot:
-        slot.settle(cost)
-
-
-def test_a_request_that_fails_unsettled_costs_nothing_and_gives_its_place_back() -> None:
-    async def test() -> None:
-        limiter = leased(in_flight=1, usd=1.0)
+        limiter = leased(in_flight=1)
         with pytest.raises(RuntimeError):
-            async with limiter.acquire(usd=1.0):
+            async with limiter.acquire():
                 raise RuntimeError
-        assert (limiter.in_flight, limiter.spent_usd) == (0, 0.0)
-        await start_times_paying(limiter, 1.0, 1.0)
+        assert limiter.in_flight == 0
+        await start_times(limiter, 1)
 
     run(test)
 
@@ -264,14 +211,14 @@ def test_a_pause_holds_everybody_back() -> None:
     run(test)
 
 
-@pytest.mark.parametrize("limits", [{"requests_per_s": 0.001}, {"in_flight": 1}, {"usd": 0.0}, {"tokens_per_s": 0.1}])
+@pytest.mark.parametrize("limits", [{"requests_per_s": 0.001}, {"in_flight": 1}, {"tokens_per_s": 0.1}])
 def test_stop_ends_all_waiting_and_lets_what_runs_end(limits: dict[str, Any]) -> None:
     async def test() -> None:
         limiter = leased(**limits)
         leave = asyncio.Event()
 
         async def one() -> None:
-            async with limiter.acquire(tokens=10.0, usd=1.0):
+            async with limiter.acquire(tokens=10.0):
                 await leave.wait()
 
         tasks = [asyncio.create_task(one()) for _ in range(5)]
@@ -292,7 +239,7 @@ def test_stop_ends_all_waiting_and_lets_what_runs_end(limits: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize(
-    "limits", [{"requests_per_s": 1.0}, {"in_flight": 1}, {"usd": 1.0}, {"tokens_per_s": 10.0}, {"in_flight": 0}]
+    "limits", [{"requests_per_s": 1.0}, {"in_flight": 1}, {"tokens_per_s": 10.0}, {"in_flight": 0}]
 )
 def test_the_cancelled_give_everything_back(limits: dict[str, Any]) -> None:
     async def test() -> None:
@@ -309,18 +256,18 @@ def test_the_cancelled_give_everything_back(limits: dict[str, Any]) -> None:
         for task in (held, *waiting):
             task.cancel()  # type: ignore[attr-defined]
         await asyncio.gather(held, *waiting, return_exceptions=True)
-        assert (limiter.in_flight, limiter.queued, limiter.wants_usd, limiter.spent_usd) == (0, 0, 0.0, 0.0)
-        limiter.apply(Lease("a", 1, limits.get("requests_per_s"), limits.get("tokens_per_s"), limits.get("usd")))
+        assert (limiter.in_flight, limiter.queued) == (0, 0)
+        limiter.apply(Lease("a", 1, limits.get("requests_per_s"), limits.get("tokens_per_s")))
         began = now()
-        async with limiter.acquire(tokens=2.0, usd=1.0) as slot:
-            assert isinstance(slot, Permit)
+        async with limiter.acquire(tokens=2.0):
+            pass
         assert now() - began <= 2.0
 
     run(test)
 
 
 async def hold(limiter: RateLimiter) -> None:
-    async with limiter.acquire(tokens=2.0, usd=1.0):
+    async with limiter.acquire(tokens=2.0):
         await asyncio.sleep(1000)
 
 

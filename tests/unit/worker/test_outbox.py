@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from runner.errors import DiskFull, StoppedEarly
 from runner.messages import Ack, Attempt, Batch, CostBound
 from runner.worker import outbox as outbox_module
+from runner.worker.admission import Capacity, Reservations
 from runner.worker.outbox import Outbox
+from runner.worker.reservations import ReservationPool
 
 
 def attempt(number: int) -> Attempt:
@@ -29,7 +31,7 @@ class Listener:
         if batch.seq > len(self.batches):
             assert batch.seq == len(self.batches) + 1
             self.batches.append(batch)
-        return Ack(batch.seq, 0)
+        return Ack(batch.seq, 0, batch.reserved.above_zero())
 
     @property
     def requests(self) -> list[str]:
@@ -81,17 +83,19 @@ async def test_drain_waits_for_what_is_there_and_not_for_what_others_add_meanwhi
 
 async def test_what_is_spent_was_acknowledged_as_reserved_before() -> None:
     listener = Listener()
-    outbox = Outbox("s", listener)
+    pool = ReservationPool()
+    outbox = Outbox("s", listener, pool)
+    reservations = Reservations(pool, outbox)
     for number in range(1, 4):
         # Each more than whatever may have been reserved ahead.
         bound = CostBound(1, 10**number, 10**number)
-        with outbox.keep_reserve():
-            await asyncio.gather(*(outbox.reserve("m", bound) for _ in range(50)))
-            assert sum(more.tokens for batch in listener.batches for _, more in batch.reserved) >= 50 * bound.tokens
+        with reservations.in_use():
+            assert all(await asyncio.gather(*(reservations.reserve(bound) for _ in range(50))))
+            assert sum(batch.reserved.tokens for batch in listener.batches) >= 50 * bound.tokens
             for _ in range(50):
-                outbox.release("m", unsent=bound)
+                reservations.release(unsent=bound)
         await outbox.drain()
-        asked = [more for batch in listener.batches for _, more in batch.reserved]
+        asked = [batch.reserved for batch in listener.batches]
         assert sum(asked, CostBound()) == CostBound(), "what was not used is given back"
     assert len(listener.batches) < 15, "they do not ask one by one"
 
@@ -167,14 +171,15 @@ async def test_what_waits_while_the_aggregator_is_away_counts_as_in_flight() -> 
         return await listener(batch)
 
     outbox = Outbox("s", away)
+    capacity = Capacity(outbox)
     places = asyncio.Semaphore(16)
     asked = 0
 
     async def judge(number: int) -> None:
         nonlocal asked
         async with places:
-            await outbox.wait_for_capacity(lambda: 16)
-            with outbox.count_in_flight():
+            await capacity.wait(lambda: 16)
+            with capacity.count_in_flight():
                 asked += 1
                 await asyncio.sleep(0)
         await outbox.record(attempt(number))
@@ -204,11 +209,12 @@ def test_no_more_than_the_places_are_on_their_way_or_unacknowledged(
         return await listener(batch)
 
     outbox = Outbox("s", slowly)
+    capacity = Capacity(outbox)
 
     async def judge(number: int, what: str, turns: int) -> None:
         nonlocal out, most
-        await outbox.wait_for_capacity(lambda: places)
-        with outbox.count_in_flight():
+        await capacity.wait(lambda: places)
+        with capacity.count_in_flight():
             out += 1
             most = max(most, out)
             for _ in range(turns):
@@ -239,14 +245,15 @@ async def test_nobody_is_held_up_any_more_once_nothing_is_asked() -> None:
         raise AssertionError
 
     outbox = Outbox("s", away)
+    capacity = Capacity(outbox)
     recording = [asyncio.create_task(outbox.record(attempt(number))) for number in range(3)]
     await asyncio.sleep(0)
-    waiting = asyncio.create_task(outbox.wait_for_capacity(lambda: 3))
+    waiting = asyncio.create_task(capacity.wait(lambda: 3))
     await at_rest(waiting.done)
     assert not waiting.done()
-    outbox.stop_waiting()
+    capacity.stop_waiting()
     await waiting
-    await outbox.wait_for_capacity(lambda: 3)
+    await capacity.wait(lambda: 3)
     for task in recording:
         task.cancel()
     await asyncio.gather(*recording, return_exceptions=True)

@@ -7,32 +7,38 @@ import math
 import tempfile
 from collections import deque
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
+from virtual_time import run
 
 from judges import load_judge
-from runner.config import parse_config
+from runner.config import Budget, parse_config
 from runner.endpoint.client import Client, Completion, EndpointError, ErrorKind
 from runner.endpoint.judge_model import judge_models
-from runner.endpoint.leases import LeaseAllocator
 from runner.endpoint.rate_limiter import RateLimiter, Stopped
 from runner.ledger.aggregator import Aggregator
 from runner.ledger.ledger import Ledger
-from runner.messages import NOTHING, Ack, Batch, CostBound, Task, Usage
-from runner.worker import outbox
+from runner.messages import NOTHING, Ack, Batch, CostBound, Lease, Task, Usage
 from runner.worker.account import Account
+from runner.worker.admission import LONGEST_PAUSE_S, Capacity, Reservations
 from runner.worker.outbox import LINGER_S, Outbox
 from runner.worker.request import JudgeRequest, build_probe
-from runner.worker.reservations import LITTLE, Portions, ReservationPool
+from runner.worker.reservations import LITTLE, ReservationPool
 
-CAP_USD = 0.001
-RESERVED_BY_SENDER = "SELECT sender, sum(requests), sum(tokens), sum(nano_usd) FROM reserved GROUP BY sender"
+BUDGETS = (
+    Budget(usd=0.001),
+    Budget(requests=6),
+    Budget(tokens=2500),
+    Budget(usd=0.0015, requests=9, tokens=3000),
+    Budget(usd=100.0, requests=4, tokens=10**9),
+)
+RESERVED_BY_SENDER = "SELECT sender, requests, tokens, nano_usd FROM reserved"
 PRICE = {"input": 0.02, "output": 10.0}
 CONFIG = parse_config(
     {
@@ -40,7 +46,6 @@ CONFIG = parse_config(
         "items": {"path": "none.jsonl"},
         "judges": ["yes-no"],
         "models": [{"name": "m", "model": "gpt", "base_url": "http://127.0.0.1:9/v1", "price": PRICE}],
-        "budget": {"usd": CAP_USD},
     }
 )
 PAIR = judge_models(CONFIG, [load_judge("yes-no", Path())])["yes-no", "m"]
@@ -96,16 +101,33 @@ class Life:
 
     name: str
     world: World
-    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    tasks: dict[asyncio.Task[None], CostBound] = field(default_factory=dict)
     dead: bool = False
     doubtful: CostBound = NOTHING
     """Bounds of requests that came to no known end."""
 
     def __post_init__(self) -> None:
-        self.outbox = Outbox(self.name, self.send)
-        self.account = Account(RateLimiter("m"), self.outbox)
-        self.spending = self.outbox.keep_reserve()
-        self.spending.__enter__()
+        pool = ReservationPool()
+        self.outbox = Outbox(self.name, self.send, pool)
+        self.reservations = Reservations(pool, self.outbox, lambda: self.account.expects_more)
+        self.account = Account(RateLimiter("m"), self.reservations, Capacity(self.outbox))
+        self.account.apply(Lease("m", 3))
+        self.in_use = ExitStack()
+        self.in_use.enter_context(self.reservations.in_use())
+
+    def ask(self, asked: JudgeRequest) -> None:
+        self.tasks[asyncio.create_task(self.judge(asked))] = asked.bound
+
+    @property
+    def waiting(self) -> list[CostBound]:
+        """Bounds of the requests that are not over."""
+        return [bound for task, bound in self.tasks.items() if not task.done()]
+
+    async def rest(self) -> None:
+        """As a worker does that holds no work."""
+        if not self.waiting:
+            self.in_use.close()
+            await self.outbox.drain()
 
     async def send(self, batch: Batch) -> Ack:
         if self.dead:
@@ -141,36 +163,20 @@ class Life:
 class World:
     """Driver, workers, aggregator, endpoint."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, budget: Budget) -> None:
         self.path = folder / "run.db"
-        self.aggregator = Aggregator(self.path)
+        self.budget = budget
+        self.aggregator = Aggregator(self.path, budget)
         self.endpoint = Endpoint()
         self.aggregator_is_there = asyncio.Event()
         self.aggregator_is_there.set()
         self.acks_get_lost = False
         self.born = self.asked = 0
-        self.session()
-
-    def session(self) -> None:
-        """A new session, when all workers of the one before are gone."""
-        with Ledger(self.path, read_only=True) as ledger:
-            spent = ledger.reserved().usd + sum(spend.usage.cost_usd for spend in ledger.spend().values())
-        self.budget = LeaseAllocator(CONFIG.accounts(), CONFIG.budget.usd, spent)
         self.lives = [self.birth(), self.birth()]
 
     def birth(self) -> Life:
         self.born += 1
-        life = Life(f"w-{self.born}", self)
-        self.budget.join(life.name)
-        return life
-
-    def tick(self) -> None:
-        for life in self.lives:
-            self.budget.set_demand(life.name, {"m": 9})
-        for life in self.lives:
-            (lease,) = self.budget.allocate(life.name, {"m": 9})
-            life.account.limiter.apply(lease)
-            self.budget.confirm(life.name, [life.account.stats("m")])
+        return Life(f"w-{self.born}", self)
 
     async def do(self, what: str, number: int, fate: str) -> None:
         life = self.lives[number % len(self.lives)]
@@ -179,34 +185,31 @@ class World:
                 self.asked += 1
                 asked = request(10 + self.asked)
                 self.endpoint.fates[10 + self.asked] = fate, 10 + self.asked - number
-                life.tasks.append(asyncio.create_task(life.judge(asked)))
+                life.ask(asked)
             case "reply":
                 for _ in range(min(number, len(self.endpoint.open))):
                     answer = self.endpoint.open.popleft()[2]
                     if not answer.done():
                         answer.set_result(None)
-            case "tick":
-                self.tick()
+            case "time":
+                await asyncio.sleep(0.3)
             case "kill":
                 self.lives.remove(life)
                 life.kill()
-                self.budget.leave(life.name)
-                self.budget.settle(life.name, self.aggregator.spent_by(life.outbox.sender))
                 self.lives.append(self.birth())
             case "kill all":
                 for life in self.lives:
                     life.kill()
                 self.aggregator.close()
-                self.aggregator = Aggregator(self.path)
-                self.session()
+                self.aggregator = Aggregator(self.path, self.budget)
+                self.lives = [self.birth(), self.birth()]
             case "away":
                 self.aggregator_is_there.clear()
             case "back":
                 self.aggregator_is_there.set()
             case "twice":
                 self.acks_get_lost = not self.acks_get_lost
-        for _ in range(12):
-            await asyncio.sleep(0)
+        await asyncio.sleep(LINGER_S / 2)
         self.check()
 
     def check(self) -> None:
@@ -218,18 +221,39 @@ class World:
         settled = CostBound(answered, int(spent.input_tokens + spent.output_tokens), round(spent.cost_usd * 1e9))
         assert self.endpoint.log.covers(settled)
         assert (settled + reserved).covers(self.endpoint.log)
-        assert self.endpoint.log.usd <= CAP_USD
+        cap, billed = self.budget, self.endpoint.log
+        assert cap.usd is None or billed.nano_usd <= cap.usd * 1e9
+        assert cap.tokens is None or billed.tokens <= cap.tokens
+        assert cap.requests is None or billed.requests <= cap.requests
 
     async def end(self) -> None:
-        """Everybody finishes in good order: only what nobody will ever know more of stays reserved."""
+        """All that fits is sent. Then everybody ends in good order: only what is in doubt for good stays reserved."""
         self.aggregator_is_there.set()
+        for _ in range(12):
+            await self.do("reply", 99, "")
+            for life in self.lives:
+                await life.rest()
+            await asyncio.sleep(2 * LONGEST_PAUSE_S)
+        assert not self.endpoint.open
+        with Ledger(self.path, read_only=True, budget=self.budget) as ledger:
+            left = ledger.spending.left()
+        assert left is not None
+        held_up = [life for life in self.lives if life.waiting]
+        for life in held_up:
+            event("held up by the budget")
+            assert not any(left.above_zero().covers(bound) for bound in life.waiting), "what fits is sent"
+        snapshot = self.aggregator.snapshot()
+        assert snapshot.starved >= {life.name for life in held_up}
+        assert (snapshot.over_budget is not None) >= bool(held_up)
+        billed = self.endpoint.log
         for life in self.lives:
             life.account.close()
-            while not all(task.done() for task in life.tasks):
-                await self.do("reply", 99, "")
-            life.spending.__exit__(None, None, None)
+            async with asyncio.timeout(10):
+                await asyncio.gather(*life.tasks)
+            life.in_use.close()
             await life.outbox.drain()
         self.check()
+        assert self.endpoint.log == billed
         with Ledger(self.path, read_only=True) as ledger:
             kept = {row[0]: CostBound(*row[1:]) for row in ledger._db.rows(RESERVED_BY_SENDER)}
         for life in self.lives:
@@ -238,32 +262,33 @@ class World:
 
 step = st.tuples(
     st.sampled_from(
-        ("ask", "ask", "ask", "ask", "reply", "reply", "tick", "kill", "kill all", "away", "back", "twice")
+        ("ask", "ask", "ask", "ask", "reply", "reply", "time", "kill", "kill all", "away", "back", "twice")
     ),
     st.integers(0, 9),
     st.sampled_from((ANSWERED, ANSWERED, ANSWERED, UNCOUNTED, REJECTED, LOST, UNREACHED)),
 )
 
 
-@settings(deadline=None, max_examples=40)
-@given(st.lists(step, max_size=40))
-@example([("ask", 0, LOST), ("reply", 9, LOST), ("tick", 0, LOST)] * 20)
-@example([("tick", 0, LOST), ("ask", 0, ANSWERED), ("tick", 0, LOST), ("tick", 0, LOST), ("kill", 0, LOST)] * 20)
-@example([("tick", 0, LOST), ("ask", 0, ANSWERED), ("tick", 0, LOST), ("tick", 0, LOST), ("kill all", 0, LOST)] * 20)
+@settings(deadline=None, max_examples=60)
+@given(st.sampled_from(BUDGETS), st.lists(step, max_size=40))
+@example(BUDGETS[0], [("ask", 0, LOST), ("reply", 9, LOST), ("time", 0, LOST)] * 20)
+@example(BUDGETS[1], [("ask", 0, ANSWERED), ("time", 0, LOST), ("kill", 0, LOST)] * 20)
+@example(BUDGETS[2], [("ask", 0, ANSWERED), ("time", 0, LOST), ("kill all", 0, LOST)] * 20)
+@example(BUDGETS[3], [("ask", number, ANSWERED) for number in range(10)] * 3)
 def test_the_endpoints_own_count_lies_between_what_is_settled_and_that_with_what_is_reserved(
-    steps: Sequence[tuple[str, int, str]],
+    budget: Budget, steps: Sequence[tuple[str, int, str]]
 ) -> None:
+    """And below the budget in each unit, in whatever order workers ask, settle and die; and what fits is sent."""
+
     async def live() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            world = World(Path(folder))
-            world.tick()
+            world = World(Path(folder), budget)
             for what in steps:
                 await world.do(*what)
             await world.end()
             world.aggregator.close()
 
-    with patch.object(outbox, "LINGER_S", 0.0):
-        asyncio.run(live())
+    run(live)
 
 
 ONE = CostBound(1, 100, 1000)
@@ -272,29 +297,87 @@ ONE = CostBound(1, 100, 1000)
 def test_a_first_request_waits_for_its_own() -> None:
     reserve = ReservationPool()
     with reserve.in_use():
-        assert not reserve.take("m", ONE)
-        reserve.wait("m", ONE)
-        portions = reserve.next_portions()
-        assert portions == (("m", ONE),)
-        assert not reserve.try_take("m", ONE)
-        reserve.confirm(portions)
-        assert not reserve.take("m", ONE), "what another waited for is not free"
-        assert reserve.try_take("m", ONE)
+        assert not reserve.take(ONE)
+        reserve.wait(ONE)
+        assert reserve.next_portion() == (ONE, None)
+        assert not reserve.try_take(ONE)
+        reserve.confirm(Ack(1, 0, ONE))
+        assert not reserve.take(ONE), "what another waited for is not free"
+        assert reserve.try_take(ONE)
 
 
 def test_what_is_free_goes_back_when_no_request_can_come() -> None:
     reserve = ReservationPool()
     with reserve.in_use():
-        assert not reserve.take("m", ONE)
-        reserve.wait("m", ONE)
-        reserve.confirm(reserve.next_portions())
-        assert reserve.try_take("m", ONE)
-        reserve.release("m", unsent=ONE)
+        assert not reserve.take(ONE)
+        reserve.wait(ONE)
+        reserve.confirm(Ack(1, 0, reserve.next_portion()[0]))
+        assert reserve.try_take(ONE)
+        reserve.release(unsent=ONE)
         assert not reserve.is_surplus
     assert reserve.is_surplus
-    assert reserve.next_portions() == (("m", NOTHING - ONE),)
+    assert reserve.next_portion() == (NOTHING - ONE, None)
     assert not reserve.is_surplus
-    assert reserve.next_portions() == ()
+    assert reserve.next_portion() == (NOTHING, None)
+
+
+DEAR, CHEAP = CostBound(1, 500, 5000), CostBound(1, 100, 1000)
+
+
+def refused(reserve: ReservationPool, left: CostBound) -> None:
+    reserve.next_portion()
+    reserve.confirm(Ack(1, 0, NOTHING, left))
+
+
+def test_near_the_end_of_the_budget_the_cheapest_that_wait_are_paid_and_all_else_goes_back() -> None:
+    reserve = ReservationPool(free=CostBound(1, 50, 500))
+    with reserve.in_use():
+        for bound in (DEAR, CHEAP, DEAR, CHEAP):
+            reserve.wait(bound)
+        refused(reserve, CostBound(2**62, 640, 2**62))
+        assert not reserve.is_blocked
+        portion, starved = reserve.next_portion()
+        assert (reserve.free + portion.above_zero(), starved) == (CHEAP + CHEAP, None)
+        reserve.confirm(Ack(2, 0, portion.above_zero(), CostBound(2**62, 450, 2**62)))
+        assert reserve.try_take(CHEAP)
+        assert reserve.try_take(CHEAP)
+        assert reserve.is_blocked
+        assert not reserve.is_within_reach(DEAR)
+        # Of what the next batch frees the dear ones can be paid.
+        assert reserve.next_portion(freed=CostBound(1, 90, 0)) == (DEAR, None)
+
+
+def test_a_pool_is_starved_when_nothing_is_in_flight_and_nothing_else_to_be_expected() -> None:
+    reserve = ReservationPool()
+    with reserve.in_use():
+        for bound in (CHEAP, DEAR, DEAR):
+            reserve.wait(bound)
+        reserve.confirm(Ack(1, 0, CHEAP, CostBound(10, 400, 2**62)))
+        assert reserve.try_take(CHEAP)
+        reserve.is_quiet = True
+        assert reserve.next_portion() == (NOTHING, None), "one is in flight"
+        reserve.release()
+        assert reserve.next_portion() == (NOTHING, None), "others may come"
+        reserve.is_quiet = True
+        assert reserve.next_portion() == (NOTHING, DEAR)
+        reserve.give_up(DEAR)
+        reserve.give_up(DEAR)
+        reserve.is_quiet = True
+        assert reserve.next_portion() == (NOTHING, None)
+
+
+def test_little_is_reserved_ahead_where_little_is_left() -> None:
+    reserve = ReservationPool()
+    with reserve.in_use():
+        for left, most in ((10**6, 80), (320, 20), (32, 2), (3, 0)):
+            reserve.confirm(Ack(1, 0, CostBound(40, 4000, 40_000), CostBound(left, 2**62, 2**62)))
+            for _ in range(40):
+                assert reserve.take(CHEAP)
+                reserve.release()
+            portion, _ = reserve.next_portion()
+            reserve.confirm(Ack(2, 0, portion.above_zero(), CostBound(left, 2**62, 2**62)))
+            assert reserve.free.requests <= most + 2
+            assert reserve.free.requests >= most // 2
 
 
 @pytest.mark.parametrize("round_trip_s", [0.005, 0.05, 0.2])
@@ -305,31 +388,31 @@ def test_few_requests_wait_and_little_is_reserved_ahead(in_flight: int, round_tr
     busy: list[float] = []
     """When each of the requests in flight is over."""
     waiting = sent = granted = 0
-    portions: Portions = ()
+    portion = NOTHING
     batch_at, answer_at = LINGER_S, math.inf
     with reserve.in_use():
         for step in range(2000):
             now = step * 0.01
             sent = 0 if step == 1000 else sent
             for _ in [end for end in busy if end <= now]:
-                reserve.release("m")
+                reserve.release()
             busy = [end for end in busy if end > now]
             if answer_at <= now:
-                reserve.confirm(portions)
-                granted += sum(more.requests for _, more in portions)
-                while waiting and reserve.try_take("m", ONE):
+                reserve.confirm(Ack(1, 0, portion.above_zero()))
+                granted += portion.requests
+                while waiting and reserve.try_take(ONE):
                     waiting, sent, granted = waiting - 1, sent + 1, granted - 1
                     busy.append(now + 0.199)
                 batch_at, answer_at = now + LINGER_S, math.inf
             for _ in range(in_flight - len(busy) - waiting):
-                if reserve.take("m", ONE):
+                if reserve.take(ONE):
                     sent, granted = sent + 1, granted - 1
                     busy.append(now + 0.199)
                 else:
-                    reserve.wait("m", ONE)
+                    reserve.wait(ONE)
                     waiting += 1
             if batch_at <= now:
-                portions = reserve.next_portions()
+                portion, _ = reserve.next_portion()
                 batch_at, answer_at = math.inf, now + round_trip_s
             assert 0 <= granted <= 3 * in_flight + LITTLE
     assert sent > 0.9 * in_flight * 50, "once it is known how fast it goes"

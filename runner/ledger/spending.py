@@ -1,0 +1,119 @@
+"""What the run has spent, what is reserved for requests that may yet be billed, and what its budget leaves.
+
+The one owner of the budget: a request is sent only with a reservation that was granted here, durably, before. Hides how
+settled usage and open reservations come to one sum in whole numbers of requests, tokens and billionths of a dollar, and
+when a run can go no further although trials are left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import astuple
+from typing import Any, Protocol
+
+from runner.config import Budget
+from runner.messages import NOTHING, Ack, Batch, CostBound, nano_usd_of
+
+from . import schema
+
+NO_BUDGET = Budget()
+UNLIMITED = 2**62
+"""Stands for a unit without a cap."""
+
+
+class Statements(Protocol):
+    """The open database, as far as reservations need it."""
+
+    def rows(self, sql: str, *parameters: Any) -> Iterable[tuple[Any, ...]]:
+        """All rows of a query."""
+
+    def change(self, sql: str, *parameters: Any) -> int:
+        """Executes, and says how many rows that changed."""
+
+
+class Spending:
+    """The sums as the ledger has them, and the budget that they are kept to."""
+
+    def __init__(self, db: Statements, budget: Budget) -> None:
+        self._db = db
+        self._cap = None if budget == NO_BUDGET else _cap(budget)
+
+    def settled(self) -> CostBound:
+        """What requests are known to have taken."""
+        ((requests, tokens, usd),) = self._db.rows(schema.SETTLED)
+        return CostBound(requests, math.ceil(tokens), nano_usd_of(usd))
+
+    def reserved(self) -> CostBound:
+        """What more may have been billed, or may yet be."""
+        (bound,) = self._db.rows(schema.RESERVED)
+        return CostBound(*bound)
+
+    def left(self) -> CostBound | None:
+        """What is neither spent nor reserved; below zero where the budget was lowered since. None: no budget."""
+        return None if self._cap is None else self._cap - self.settled() - self.reserved()
+
+    def reserve(self, batch: Batch) -> CostBound:
+        """Free what the batch settles and gives back, and grant what it asks for: all of it, or nothing.
+
+        To be called in the transaction that records the batch, once its attempts are in the table of what was spent.
+        """
+        asked = batch.reserved.above_zero()
+        change = batch.reserved - asked - sum((attempt.freed for attempt in batch.attempts), NOTHING)
+        left = self.left()
+        granted = asked if left is None or (left - change).above_zero().covers(asked) else NOTHING
+        if change or granted:
+            self._db.change(schema.ADD_RESERVED, batch.sender, *astuple(change + granted))
+        return granted
+
+
+class Starvation:
+    """Which senders wait for more than is left, with nothing in flight: what their last batches say, in order.
+
+    What a batch frees may pay for what others wait for, and so they have to say it again.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._left = NOTHING
+        self._waiting: dict[str, CostBound] = {}
+
+    def observe(self, batch: Batch, ack: Ack) -> None:
+        """A batch was committed."""
+        if ack.left is None:
+            return
+        if not self._left.covers(ack.left):
+            self._waiting.clear()
+        elif batch.starved is not None:
+            self._waiting[batch.sender] = batch.starved
+        else:
+            self._waiting.pop(batch.sender, None)
+        self._left = ack.left
+
+    @property
+    def senders(self) -> frozenset[str]:
+        """Those that are starved."""
+        return frozenset(self._waiting)
+
+    def describe(self) -> str | None:
+        """What is left, and what the cheapest request that waits may cost; None: no sender is starved."""
+        if not self._waiting:
+            return None
+        needed, left = min(self._waiting.values(), key=lambda bound: bound.price), self._left.above_zero()
+        budget = self._budget
+        if budget.usd is not None and needed.nano_usd > left.nano_usd:
+            unit, cap, rest, most = "usd", f"{budget.usd} USD", f"{left.usd:.2g} USD", f"{needed.usd:.2g} USD"
+        elif budget.tokens is not None and needed.tokens > left.tokens:
+            unit, cap = "tokens", f"{budget.tokens:,} tokens"
+            rest, most = f"{left.tokens:,} tokens", f"{needed.tokens:,} tokens"
+        else:
+            unit, cap, rest, most = "requests", f"{budget.requests:,} requests", f"{left.requests:,}", "1"
+        return (
+            f"the budget of {cap} is spent but for {rest}, and the next request may cost {most}; "
+            f"raise budget.{unit} to go on"
+        )
+
+
+def _cap(budget: Budget) -> CostBound:
+    nano_usd = UNLIMITED if budget.usd is None else math.floor(budget.usd * 1e9)
+    return CostBound(budget.requests or UNLIMITED, budget.tokens or UNLIMITED, nano_usd)
