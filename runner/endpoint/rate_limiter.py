@@ -1,4 +1,4 @@
-"""A worker's share of one account's limits, behind one `async with limiter.slot(tokens, usd)`.
+"""A worker's share of one account's limits, behind one `async with limiter.acquire(tokens, usd)`.
 
 Hides the order in which a request gets its place: one at a time, in the order they came, the first waiting for the end
 of a pause, a free place in flight and enough money, then for the rates. aiolimiter's own queue would serve small
@@ -44,17 +44,13 @@ class Permit:
 
 
 class RateLimiter:
-    """One account's limits in one worker. Lets nothing pass before its first lease. Belongs to one event loop.
+    """One account's limits in one worker. Lets nothing pass before its first lease. Belongs to one event loop."""
 
-    With `first`, no more than that many slots are given before `open_up`, as after `hold`.
-    """
-
-    def __init__(self, account: str, first: int | None = None) -> None:
+    def __init__(self, account: str) -> None:
         self.account = account
         self.in_flight = 0
-        """Slots held."""
         self.queued = 0
-        """Callers waiting for one."""
+        """Callers waiting for a place in flight."""
         self.spent_usd = 0.0
         """Settled so far."""
         self._reserved_usd = 0.0
@@ -63,8 +59,8 @@ class RateLimiter:
         self._tokens = TokenBucket()
         self._paused_until = 0.0
         self._stopped = False
+        self._most_in_flight: int | None = None
         # Waiters queue here, so that everything below has at most one caller waiting.
-        self._first = first
         self._turn = asyncio.Lock()
         self._probes = asyncio.Lock()
         self._paying = asyncio.Lock()
@@ -82,28 +78,15 @@ class RateLimiter:
         return self._lease.in_flight
 
     @property
-    def is_held(self) -> bool:
-        """Nothing but probes is to go out just now."""
-        return self._first == 0
-
-    @property
     def wants_usd(self) -> float:
         """What the request at the head of the queue needs above the lease; 0 where it does not wait for money."""
         return 0.0 if self._head_usd is None else self._short_usd(self._head_usd)
 
-    def lift_warm_up(self) -> None:
-        """The endpoint is there: from now on the lease alone counts."""
-        if self._first is not None:
-            self._first = None
-            self._wake()
-
-    def restrict(self, first: int) -> None:
-        """Give no more than so many slots, probes aside, before `open_up`."""
-        self._first = first
+    def restrict(self, most_in_flight: int | None) -> None:
+        """Give no more places than that, probes aside, until it is said anew; None: as many as the lease has."""
+        self._most_in_flight = most_in_flight
         # Whoever pays just now is to look again.
-        self._requests.interrupt()
-        self._tokens.interrupt()
-        self._wake()
+        self._interrupt()
 
     def apply(self, lease: Lease) -> None:
         """Take a new share. A smaller one holds for what starts from now on; what is in flight ends undisturbed."""
@@ -119,9 +102,7 @@ class RateLimiter:
     def stop(self) -> None:
         """Let every waiting caller, and every later one, raise Stopped. What is in flight ends undisturbed."""
         self._stopped = True
-        self._requests.interrupt()
-        self._tokens.interrupt()
-        self._wake()
+        self._interrupt()
 
     @asynccontextmanager
     async def acquire(self, tokens: float = 0.0, usd: float = 0.0, *, probe: bool = False) -> AsyncIterator[Permit]:
@@ -137,14 +118,14 @@ class RateLimiter:
                 self._reserved_usd += usd
         finally:
             self.queued -= 1
-        slot = Permit(usd)
+        permit = Permit(usd)
         try:
-            yield slot
+            yield permit
         finally:
             self.in_flight -= 1
             # With nothing in flight the sum is exactly 0, whatever the floats have gathered.
             self._reserved_usd = self._reserved_usd - usd if self.in_flight else 0.0
-            self.spent_usd += slot.cost_usd
+            self.spent_usd += permit.cost_usd
             self._wake()
 
     async def _await_place(self, tokens: float, usd: float, probe: bool) -> None:
@@ -159,8 +140,8 @@ class RateLimiter:
                     raise Stopped(self.account)
                 paused = self._paused_until > loop.time()
                 places = self._lease.in_flight
-                if self._first is not None and not probe:
-                    places = min(self._first, places)
+                if self._most_in_flight is not None and not probe:
+                    places = min(self._most_in_flight, places)
                 if paused or self.in_flight >= places or self._short_usd(usd) > 0:
                     await self._changed(self._paused_until if paused else None)
                 elif due_tokens > 0:
@@ -191,6 +172,11 @@ class RateLimiter:
                     await change
         finally:
             self._changes.discard(change)
+
+    def _interrupt(self) -> None:
+        self._requests.interrupt()
+        self._tokens.interrupt()
+        self._wake()
 
     def _wake(self) -> None:
         for change in self._changes:

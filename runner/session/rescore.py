@@ -40,9 +40,7 @@ from runner.ledger.run_directory import RunDirectory
 from runner.ledger.schema import JUDGMENT_COLUMNS, usage_row
 from runner.messages import BLOCK_MARKER, Shard
 from runner.scheduling.plan import items_of
-from runner.worker.reformat import STAGE as REFORMAT
-from runner.worker.reformat import copy_request_id
-from runner.worker.request import outcomes_of, reading_of, verdict_stage
+from runner.worker.request import REFORMAT, copy_request_id, outcomes_of, reading_of, verdict_stage
 
 _STARTS_ANEW = ("first", "last", "retry")
 """Stages of requests whose batch was not halved."""

@@ -15,7 +15,7 @@ from judges import PARSER_VERSION
 from runner.ledger import schema
 from runner.messages import Attempt
 from runner.session.rescore import rescore
-from runner.worker.reformat import copy_request_id
+from runner.worker.request import copy_request_id
 
 YES, NO = {"correct": True}, {"correct": False}
 UNREADABLE = "It depends."

@@ -18,15 +18,18 @@ from hypothesis import strategies as st
 
 from judges import load_judge
 from runner.config import parse_config
-from runner.endpoint.client import Client, Completion, EndpointError, ErrorKind
+from runner.endpoint.circuit_breaker import CircuitBreaker, Health
+from runner.endpoint.client import Client
 from runner.endpoint.judge_model import judge_models
 from runner.endpoint.leases import LeaseAllocator
 from runner.endpoint.rate_limiter import RateLimiter, Stopped
+from runner.endpoint.response import Completion, EndpointError
+from runner.endpoint.retry_policy import ErrorKind
 from runner.ledger.aggregator import Aggregator
 from runner.ledger.ledger import Ledger
 from runner.messages import NOTHING, Ack, Batch, CostBound, Task, Usage
 from runner.worker import outbox
-from runner.worker.account import Account
+from runner.worker.account import Account, Sender
 from runner.worker.outbox import LINGER_S, Outbox
 from runner.worker.request import JudgeRequest, build_probe
 from runner.worker.reservations import LITTLE, Portions, ReservationPool
@@ -103,7 +106,7 @@ class Life:
 
     def __post_init__(self) -> None:
         self.outbox = Outbox(self.name, self.send)
-        self.account = Account(RateLimiter("m"), self.outbox)
+        self.account = Account(RateLimiter("m"), self.outbox, CircuitBreaker(Health.WORKING))
         self.spending = self.outbox.keep_reserve()
         self.spending.__enter__()
 
@@ -121,8 +124,9 @@ class Life:
     async def judge(self, asked: JudgeRequest) -> None:
         """As the worker's loop does, without the retries."""
         try:
-            async with self.account.acquire(asked) as place:
-                completion = await place.complete(self.world.endpoint)
+            # As copies are sent, whose failures hold up nothing.
+            async with self.account.acquire(asked, self.world.endpoint, Sender.COPY) as complete:
+                completion = await complete()
         except Stopped:
             return
         except EndpointError as error:
@@ -171,7 +175,7 @@ class World:
         for life in self.lives:
             (lease,) = self.budget.allocate(life.name, {"m": 9})
             life.account.limiter.apply(lease)
-            self.budget.confirm(life.name, [life.account.stats("m")])
+            self.budget.confirm(life.name, [life.account.stats()])
 
     async def do(self, what: str, number: int, fate: str) -> None:
         life = self.lives[number % len(self.lives)]
@@ -225,7 +229,7 @@ class World:
         """Everybody finishes in good order: only what nobody will ever know more of stays reserved."""
         self.aggregator_is_there.set()
         for life in self.lives:
-            life.account.close()
+            life.account.stop()
             while not all(task.done() for task in life.tasks):
                 await self.do("reply", 99, "")
             life.spending.__exit__(None, None, None)
