@@ -1,8 +1,9 @@
-"""Whether an account is worth going on with, as all workers together see its endpoint, and who may ask it.
+"""Whether an account is worth going on with, as all workers together see its endpoint, and who may send to it.
 
 Pure: time comes in as a number. An endpoint that was never reached, that has let nothing through for too long (it is
 away, or answers with nothing but 429s), or that wants something of the user is closed; the other accounts of a sweep go
-on. One that has given no good reply yet is asked by a few workers only, and one that is away by one at a time.
+on. One that has given no good reply yet gets requests from a few workers only, and one that is away a probe from one at
+a time, ever more seldom.
 """
 
 from __future__ import annotations
@@ -13,13 +14,75 @@ from dataclasses import dataclass, field, replace
 from runner.config import RunConfig
 from runner.messages import AccountStats, Lease
 
-from .circuit_breaker import ProbeScheduler
-
 NEVER_REACHED_PROBES = 3
 NEVER_REACHED_S = 4.0
 """An endpoint that gave no reply of any kind over so many connections and seconds counts as never reached."""
 STARTERS = 2
-"""Workers that may ask an endpoint before it has given a good reply: with a wrong key, each would have to see it."""
+"""Workers that may send to an endpoint before it has given a good reply: a wrong key fails the requests of each."""
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+"""Between two probes of an endpoint that is away."""
+
+
+@dataclass(slots=True)
+class ProbeScheduler:
+    """The turns to probe one account, over all workers: after 1, 2, 4, … 60 s, and for all once one got through.
+
+    Turns go round, for the way to the endpoint may be broken for one worker alone.
+    """
+
+    _down: dict[str, int] = field(default_factory=dict)
+    """Worker whose breaker is open → its failed probes."""
+    _pause_s: float = FIRST_PAUSE_S
+    _due_s: float = 0.0
+    _has_turn: str | None = None
+    """Whose turn it is, until it has reported what came of it."""
+    _last: str | None = None
+    _is_back: bool = False
+
+    def observe(
+        self, worker: str, is_open: bool, probes: int, succeeded: bool, now_s: float, *, has_turn: bool = False
+    ) -> None:
+        """A worker's report: whether its breaker is open, its failed probes, and whether anything succeeded.
+
+        `has_turn`: it was given the turn, and has not probed since. What came of a turn shows in nothing else for sure:
+        a breaker that closed and opened again between two renewals may report as many failed probes as before.
+        """
+        self._is_back = self._is_back or succeeded
+        if not is_open:
+            self.forget(worker)
+            return
+        if not self._down:
+            self._pause_s, self._due_s = FIRST_PAUSE_S, now_s + FIRST_PAUSE_S
+        if self._down.get(worker) != probes:
+            self._is_back = False
+        self._down[worker] = probes
+        if worker == self._has_turn and not has_turn:
+            self._has_turn = None
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+            self._due_s = now_s + self._pause_s
+
+    def assign_turn(self, worker: str, now_s: float) -> bool:
+        """Whether this worker is to probe now; given once, until it has reported what came of it."""
+        if worker not in self._down:
+            return False
+        if self._is_back:
+            return True
+        if self._has_turn is not None or now_s < self._due_s or (worker == self._last and len(self._down) > 1):
+            return False
+        self._has_turn = self._last = worker
+        return True
+
+    @property
+    def is_away(self) -> bool:
+        """Whether a probe has shown that it is, and nothing got through since."""
+        return not self._is_back and any(self._down.values())
+
+    def forget(self, worker: str) -> None:
+        """The worker is gone, or its breaker closed."""
+        self._down.pop(worker, None)
+        if worker == self._has_turn:
+            self._has_turn = None
 
 
 @dataclass(slots=True)
@@ -42,16 +105,42 @@ class _Account:
     works: bool = False
     """It has given a good reply."""
     starters: list[str] = field(default_factory=list)
-    recovery: ProbeScheduler = field(default_factory=ProbeScheduler)
+    probes: ProbeScheduler = field(default_factory=ProbeScheduler)
 
     @property
     def in_trouble(self) -> bool:
         """Whether the last that some worker with trials of it saw there was not good."""
         return any(self.failing.values()) or any(self.put_off.values())
 
+    def observe(self, worker: str, seen: AccountStats, now_s: float) -> None:
+        """Take in what one worker saw of it since its last report."""
+        self.answered = self.answered or seen.answered > 0
+        self.works = self.works or seen.succeeded > 0
+        self.probes.observe(worker, seen.is_open, seen.probes, seen.succeeded > 0, now_s, has_turn=seen.has_turn)
+        self.throttled += seen.throttled
+        if seen.failing or seen.put_off:
+            self.last_error = seen.last_error or self.last_error
+        is_idle = worker in self.idle
+        self.failing[worker], self.put_off[worker] = (0, 0) if is_idle else (seen.failing, seen.put_off)
+        if seen.unreachable > self.unreachable.get(worker, 0):
+            self.unreachable_at = now_s
+        self.unreachable[worker] = seen.unreachable
+        if seen.succeeded or not self.in_trouble:
+            self.trouble_since = None
+        elif self.trouble_since is None:
+            self.trouble_since, self.only_throttled = now_s, True
+        if seen.failing or seen.answered > seen.throttled:
+            self.only_throttled = False
+
+    def forget(self, worker: str) -> None:
+        """The worker is gone; so is what it saw."""
+        for seen in (self.failing, self.put_off, self.unreachable):
+            seen.pop(worker, None)
+        self.probes.forget(worker)
+
 
 class HealthMonitor:
-    """Collects the workers' news; tells which accounts are closed and why."""
+    """Collects what the workers see; says which accounts are closed and why."""
 
     def __init__(self, config: RunConfig) -> None:
         self._max_outage_s = config.retry.max_outage_s
@@ -60,46 +149,28 @@ class HealthMonitor:
         self._given_up: dict[str, str] = {}
         self._action_needed: dict[str, str] = {}
 
-    def observe(self, worker: str, news: Iterable[AccountStats], now_s: float) -> list[str]:
-        """Take in one worker's news; returns accounts that are given up because of it."""
+    def observe(self, worker: str, stats: Iterable[AccountStats], now_s: float) -> list[str]:
+        """Take in what one worker saw; returns accounts that are given up because of it."""
         closed = []
-        for heard in news:
-            account = self._accounts.get(heard.account)
+        for seen in stats:
+            account = self._accounts.get(seen.account)
             if account is None:
                 # Of the reformat stage alone: a run goes on without it.
                 continue
-            account.answered = account.answered or heard.answered > 0
-            account.works = account.works or heard.succeeded > 0
-            account.recovery.observe(
-                worker, heard.is_open, heard.probes, heard.succeeded > 0, now_s, has_turn=heard.has_turn
-            )
-            account.throttled += heard.throttled
-            if heard.failing or heard.put_off:
-                account.last_error = heard.last_error or account.last_error
-            is_idle = worker in account.idle
-            account.failing[worker], account.put_off[worker] = (0, 0) if is_idle else (heard.failing, heard.put_off)
-            if heard.unreachable > account.unreachable.get(worker, 0):
-                account.unreachable_at = now_s
-            account.unreachable[worker] = heard.unreachable
-            if heard.succeeded or not account.in_trouble:
-                account.trouble_since = None
-            elif account.trouble_since is None:
-                account.trouble_since, account.only_throttled = now_s, True
-            if heard.failing or heard.answered > heard.throttled:
-                account.only_throttled = False
-            if heard.account not in self.closed and (why := self._why_give_up(heard.account, account, now_s)):
-                self._given_up[heard.account] = why
-                closed.append(heard.account)
+            account.observe(worker, seen, now_s)
+            if seen.account not in self.closed and (why := self._why_give_up(seen.account, account, now_s)):
+                self._given_up[seen.account] = why
+                closed.append(seen.account)
         return closed
 
     def _why_give_up(self, name: str, account: _Account, now_s: float) -> str | None:
         if account.trouble_since is None:
             return None
         away_s = now_s - account.trouble_since
-        probes = sum(account.unreachable.values())
+        unreachable = sum(account.unreachable.values())
         # Connections that stand and wait for a slow first reply make no new failures: such an endpoint was reached.
         still_failing = account.unreachable_at is not None and now_s - account.unreachable_at < NEVER_REACHED_S
-        if not account.answered and probes >= NEVER_REACHED_PROBES and away_s >= NEVER_REACHED_S and still_failing:
+        if not account.answered and unreachable >= NEVER_REACHED_PROBES and away_s >= NEVER_REACHED_S and still_failing:
             return f"{name}: {account.where} was never reached ({account.last_error}); run the same command to go on"
         if away_s >= self._max_outage_s:
             what = "answered nothing but 429s" if account.only_throttled else "gave no good reply"
@@ -107,7 +178,7 @@ class HealthMonitor:
         return None
 
     def limit_demand(self, demand: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-        """Of worker → account → trials that it holds: what may be asked now."""
+        """Of worker → account → trials that it holds: what it may send now."""
         admitted = {worker: dict(held) for worker, held in demand.items()}
         for name, account in self._accounts.items():
             wanting = [worker for worker, held in demand.items() if held.get(name)]
@@ -125,7 +196,7 @@ class HealthMonitor:
         """The worker's leases, with its turn to probe an endpoint that is away."""
         return tuple(
             replace(lease, probe=True)
-            if lease.account in self._accounts and self._accounts[lease.account].recovery.assign_turn(worker, now_s)
+            if lease.account in self._accounts and self._accounts[lease.account].probes.assign_turn(worker, now_s)
             else lease
             for lease in leases
         )
@@ -136,20 +207,17 @@ class HealthMonitor:
         return sum(account.works for account in self._accounts.values())
 
     def close_account(self, account: str, words: str) -> None:
-        """The endpoint refuses for a reason that only the user can mend, told in the provider's words."""
+        """The endpoint refuses for a reason that only the user can mend; `words` are the provider's."""
         self._action_needed.setdefault(account, words)
 
     def forget(self, worker: str) -> None:
         """The worker is gone; so is what it saw."""
         for account in self._accounts.values():
-            account.failing.pop(worker, None)
-            account.put_off.pop(worker, None)
-            account.unreachable.pop(worker, None)
-            account.recovery.forget(worker)
+            account.forget(worker)
 
     @property
     def closed(self) -> tuple[str, ...]:
-        """Accounts of which nothing more is asked in this session."""
+        """Accounts to which nothing more is sent in this session."""
         return tuple(sorted({*self._given_up, *self._action_needed}))
 
     @property
@@ -170,5 +238,5 @@ class HealthMonitor:
     @property
     def states(self) -> dict[str, str]:
         """A few words on every account that takes no requests now."""
-        away = {name: "endpoint away, probing" for name, account in self._accounts.items() if account.recovery.is_away}
+        away = {name: "endpoint away, probing" for name, account in self._accounts.items() if account.probes.is_away}
         return away | dict.fromkeys(self.closed, "stopped")

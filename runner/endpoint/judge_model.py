@@ -1,7 +1,8 @@
-"""How structured output is enforced for each judge and model of a run: what is known by now, and what must be asked.
+"""A judge with one of its models: what the two and the config settle between them, and how its requests are written.
 
-Pure. What the first probe finds holds for the run: it is kept in the ledger, so that every worker and every later
-session asks in the same way. A config that sets another `structured` has it found anew.
+Pure. Hides what goes into a trial's key, and that how structured output is enforced is found out once: the first
+probe's result is kept in the ledger, so that every worker and every later session sends the same; a config that sets
+another `structured` has it found anew.
 """
 
 from __future__ import annotations
@@ -19,64 +20,21 @@ from runner.errors import ConfigError
 
 from . import structured_output
 
-pass  # MOVED-EMPTY
-
-PairName = tuple[str, str]
-
-
-class StructuredModes(Mapping[PairName, str]):
-    """(judge, model) → effective mode, of the pairs of which it is known."""
-
-    def __init__(
-        self, pairs: Mapping[PairName, JudgeModel], kept: Callable[[str], str | None] = lambda key: None
-    ) -> None:
-        """`kept`: what was kept under a key in earlier sessions."""
-        self._pairs = pairs
-        self._known: dict[PairName, str] = {}
-        for name, pair in pairs.items():
-            if not structured_output.mechanisms(pair.structured, pair.constraint):
-                self._known[name] = structured_output.OFF
-            elif (text := kept(_key(name))) is not None:
-                found = json.loads(text)
-                if found["setting"] == pair.structured:
-                    self._known[name] = found["mode"]
-
-    def record(self, name: PairName, mode: str) -> tuple[str, str]:
-        """Take in what a probe has shown; the key and the text to keep it under."""
-        self._known[name] = mode
-        return _key(name), json.dumps({"setting": self._pairs[name].structured, "mode": mode})
-
-    def document(self) -> dict[str, str]:
-        """As the manifest says it."""
-        return {f"{judge} × {model}": mode for (judge, model), mode in sorted(self._known.items())}
-
-    def __getitem__(self, name: PairName) -> str:
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[PairName]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-
-def _key(name: PairName) -> str:
-    return f"structured {json.dumps(name)}"
-
-
 Messages = Sequence[Mapping[str, str]]
+JudgeModelId = tuple[str, str]
+"""The judge's name and the model's."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeModel:
-    """One judge asked of one model, with everything that the two and the config settle between them."""
+    """One judge with one model, and everything that the two and the config settle between them."""
 
     judge: Judge
     model: Model
     sampling: Sampling
     """The judge's, then the model's, then the config's `judges:` entry; later wins."""
     structured: str
-    """How its form is to be enforced: `auto`, one of `structured_output.ways`, or `off`."""
+    """How its form is to be enforced: `auto`, one of `structured_output.mechanisms`, or `off`."""
     batch: int | None = None
     """Items in a request; None: the judge takes one at a time."""
     mode: str = "off"
@@ -91,8 +49,8 @@ class JudgeModel:
         return wanted and not structured_output.is_enforced(self.mode)
 
     @property
-    def kept(self) -> tuple[str, ...]:
-        """What no request of this pair may be sent without."""
+    def required_fields(self) -> tuple[str, ...]:
+        """What none of its requests may be sent without."""
         return structured_output.FIELDS if self.judge.structured == "require" else ()
 
     @property
@@ -132,27 +90,28 @@ class JudgeModel:
     def body(self, messages: Messages, count: int = 1, sampling: Mapping[str, object] | None = None) -> dict[str, Any]:
         """The request body for an OpenAI-compatible chat completion about `count` items.
 
-        `sampling` is laid over the pair's own.
+        `sampling` is laid over its own.
         """
-        way = structured_output.mechanism_of(self.mode)
+        mechanism = structured_output.mechanism_of(self.mode)
+        fields = {}
+        if mechanism is not None:
+            fields = structured_output.request_fields(
+                mechanism, constraint_of(self.judge.reads, count), self.judge.name
+            )
         return {
             "model": self.model.model,
             "messages": list(messages),
             **self.sampling.body(),
             **(sampling or {}),
-            **(
-                structured_output.request_fields(way, constraint_of(self.judge.reads, count), self.judge.name)
-                if way
-                else {}
-            ),
+            **fields,
         }
 
-    def mode_probe(self, way: str) -> dict[str, Any]:
+    def mode_probe(self, mechanism: str) -> dict[str, Any]:
         """The request body that shows what this endpoint makes of one way to ask for the judge's form."""
         tokens = max(self.sampling.max_tokens or 0, structured_output.CANARY_TOKENS)
         return {
-            **replace(self, mode="off").body(structured_output.canary_body(way), sampling={"max_tokens": tokens}),
-            **structured_output.request_fields(way, self.constraint, self.judge.name),
+            **replace(self, mode="off").body(structured_output.canary_body(mechanism), sampling={"max_tokens": tokens}),
+            **structured_output.request_fields(mechanism, self.constraint, self.judge.name),
         }
 
 
@@ -162,17 +121,19 @@ def _prefixed(part: str) -> bytes:
     return len(data).to_bytes(8, "big") + data
 
 
-def judge_models(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, str], JudgeModel]:
+def judge_models(config: RunConfig, judges: Sequence[Judge]) -> dict[JudgeModelId, JudgeModel]:
     """Every (judge name, model name) of the run. `judges` are those of `config.judges`, in its order."""
-    made: dict[tuple[str, str], JudgeModel] = {}
+    known: dict[JudgeModelId, JudgeModel] = {}
     meanings: dict[tuple[str, str, str, str], str] = {}
     for use, judge in zip(config.judges, judges, strict=True):
         for model in config.models:
-            if (judge.name, model.name) in made:
+            if (judge.name, model.name) in known:
                 raise ConfigError(f"judges: two entries are named {judge.name!r}; names must differ")
             sampling = use.sampling.over(model.sampling.over(judge.sampling))
-            how = structured_output.effective_setting(judge.structured, model.structured, constraint_of(judge.reads))
-            if judge.structured == "require" and how == structured_output.OFF:
+            structured = structured_output.effective_setting(
+                judge.structured, model.structured, constraint_of(judge.reads)
+            )
+            if judge.structured == "require" and structured == structured_output.OFF:
                 raise ConfigError(
                     f"models: judge {judge.name!r} requires structured output; {model.name!r} says "
                     f"{model.structured}" + ("" if model.structured == "off" else ", which is for objects")
@@ -180,16 +141,16 @@ def judge_models(config: RunConfig, judges: Sequence[Judge]) -> dict[tuple[str, 
             if use.batch is not None and judge.batch is None:
                 raise ConfigError(f"judges: {judge.name!r} takes one item at a time; batch is for judges with blocks")
             batch = None if judge.batch is None else use.batch or judge.batch
-            pair = JudgeModel(judge, model, sampling, how, batch)
-            settings = json.dumps(pair.settings, sort_keys=True)
+            judge_model = JudgeModel(judge, model, sampling, structured, batch)
+            settings = json.dumps(judge_model.settings, sort_keys=True)
             meaning = (judge.name, model.model, model.revision or "", settings)
             if (other := meanings.setdefault(meaning, model.name)) != model.name:
                 raise ConfigError(
                     f"models: {other!r} and {model.name!r} mean the same for judge {judge.name!r}: "
                     f"both ask {model.model!r} with equal sampling; their trials would have equal keys"
                 )
-            made[judge.name, model.name] = pair
-    return made
+            known[judge.name, model.name] = judge_model
+    return known
 
 
 def estimate_tokens(text_bytes: int) -> int:
@@ -200,3 +161,43 @@ def estimate_tokens(text_bytes: int) -> int:
 def prompt_bytes(messages: Messages) -> int:
     """Bytes of UTF-8 that a request's messages hold."""
     return sum(len(message["content"].encode()) for message in messages)
+
+
+class StructuredModes(Mapping[JudgeModelId, str]):
+    """(judge, model) → effective mode, where it is known."""
+
+    def __init__(
+        self, judge_models: Mapping[JudgeModelId, JudgeModel], kept: Callable[[str], str | None] = lambda key: None
+    ) -> None:
+        """`kept`: what was kept under a key in earlier sessions."""
+        self._judge_models = judge_models
+        self._known: dict[JudgeModelId, str] = {}
+        for name, own in judge_models.items():
+            if not structured_output.mechanisms(own.structured, own.constraint):
+                self._known[name] = structured_output.OFF
+            elif (text := kept(_key(name))) is not None:
+                stored = json.loads(text)
+                if stored["setting"] == own.structured:
+                    self._known[name] = stored["mode"]
+
+    def record(self, name: JudgeModelId, mode: str) -> tuple[str, str]:
+        """Take in what a probe has shown; the key and the text to keep it under."""
+        self._known[name] = mode
+        return _key(name), json.dumps({"setting": self._judge_models[name].structured, "mode": mode})
+
+    def document(self) -> dict[str, str]:
+        """As the manifest says it."""
+        return {f"{judge} × {model}": mode for (judge, model), mode in sorted(self._known.items())}
+
+    def __getitem__(self, name: JudgeModelId) -> str:
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[JudgeModelId]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _key(name: JudgeModelId) -> str:
+    return f"structured {json.dumps(name)}"

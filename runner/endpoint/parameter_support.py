@@ -1,6 +1,6 @@
 """How an endpoint wants a request put that takes some parameter not at all, or under another name only.
 
-Pure. What was learnt of a model is a record: a rejected request is put otherwise and sent again, which every parameter
+Pure. What was learnt of a model is a record: a rejected request is adapted and sent again, which every parameter
 allows once, so that this ends. A parameter left out changes what is measured; `notes` say so with each judgment.
 """
 
@@ -42,17 +42,17 @@ class ParameterSupport:
 
     def adapt(self, body: Mapping[str, Any], keep: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The body as this endpoint takes it, and notes of what differs. What is in `keep` is never left out."""
-        said: dict[str, Any] = {}
+        adapted: dict[str, Any] = {}
         notes = []
         for name, value in body.items():
             if name in self.dropped and name not in keep:
                 notes.append(f"not_sent:{name}")
             elif name in self.renamed:
-                said.setdefault(RENAMED[name], value)
+                adapted.setdefault(RENAMED[name], value)
                 notes.append(f"sent:{RENAMED[name]}")
             else:
-                said[name] = value
-        return said, tuple(notes)
+                adapted[name] = value
+        return adapted, tuple(notes)
 
     def learn(
         self, sent: Mapping[str, Any], message: str, param: str | None = None, codes: Collection[str] = ()
@@ -61,7 +61,7 @@ class ParameterSupport:
 
         The one parameter that is named first is learnt; where the endpoint dislikes two it will say so again.
         """
-        name = _named(sent, message, param, codes)
+        name = _rejected_parameter(sent, message, param, codes)
         if name is None:
             return self
         if name in RENAMED:
@@ -69,7 +69,7 @@ class ParameterSupport:
         return replace(self, dropped=self.dropped | {name})
 
 
-def _named(sent: Mapping[str, Any], message: str, param: str | None, codes: Collection[str]) -> str | None:
+def _rejected_parameter(sent: Mapping[str, Any], message: str, param: str | None, codes: Collection[str]) -> str | None:
     """The parameter of the body that is said not to be taken."""
     has_code = not _CODES.isdisjoint(codes)
     if not has_code and not _SAYS.search(message):

@@ -27,24 +27,20 @@ class Stopped(Exception):
 
 
 class RateLimiter:
-    """One account's limits in one worker. Lets nothing pass before its first lease. Belongs to one event loop.
+    """One account's limits in one worker. Lets nothing pass before its first lease. Belongs to one event loop."""
 
-    With `first`, no more than that many slots are given before `open_up`, as after `hold`.
-    """
-
-    def __init__(self, account: str, first: int | None = None) -> None:
+    def __init__(self, account: str) -> None:
         self.account = account
         self.in_flight = 0
-        """Slots held."""
         self.queued = 0
-        """Callers waiting for one."""
+        """Callers waiting for a place in flight."""
         self._lease = Lease(account, 0)
         self._requests = TokenBucket()
         self._tokens = TokenBucket()
         self._paused_until = 0.0
         self._stopped = False
+        self._most_in_flight: int | None = None
         # Waiters queue here, so that everything below has at most one caller waiting.
-        self._first = first
         self._turn = asyncio.Lock()
         self._probes = asyncio.Lock()
         self._paying = asyncio.Lock()
@@ -60,24 +56,11 @@ class RateLimiter:
         """How many may be in flight by the last lease."""
         return self._lease.in_flight
 
-    @property
-    def is_held(self) -> bool:
-        """Nothing but probes is to go out just now."""
-        return self._first == 0
-
-    def lift_warm_up(self) -> None:
-        """The endpoint is there: from now on the lease alone counts."""
-        if self._first is not None:
-            self._first = None
-            self._wake()
-
-    def restrict(self, first: int) -> None:
-        """Give no more than so many slots, probes aside, before `open_up`."""
-        self._first = first
+    def restrict(self, most_in_flight: int | None) -> None:
+        """Give no more places than that, probes aside, until it is said anew; None: as many as the lease has."""
+        self._most_in_flight = most_in_flight
         # Whoever pays just now is to look again.
-        self._requests.interrupt()
-        self._tokens.interrupt()
-        self._wake()
+        self._interrupt()
 
     def apply(self, lease: Lease) -> None:
         """Take a new share. A smaller one holds for what starts from now on; what is in flight ends undisturbed."""
@@ -93,9 +76,7 @@ class RateLimiter:
     def stop(self) -> None:
         """Let every waiting caller, and every later one, raise Stopped. What is in flight ends undisturbed."""
         self._stopped = True
-        self._requests.interrupt()
-        self._tokens.interrupt()
-        self._wake()
+        self._interrupt()
 
     @asynccontextmanager
     async def acquire(self, tokens: float = 0.0, *, probe: bool = False) -> AsyncIterator[None]:
@@ -125,8 +106,8 @@ class RateLimiter:
                 raise Stopped(self.account)
             paused = self._paused_until > loop.time()
             places = self._lease.in_flight
-            if self._first is not None and not probe:
-                places = min(self._first, places)
+            if self._most_in_flight is not None and not probe:
+                places = min(self._most_in_flight, places)
             if paused or self.in_flight >= places:
                 await self._changed(self._paused_until if paused else None)
             elif due_tokens > 0:
@@ -148,6 +129,11 @@ class RateLimiter:
                     await change
         finally:
             self._changes.discard(change)
+
+    def _interrupt(self) -> None:
+        self._requests.interrupt()
+        self._tokens.interrupt()
+        self._wake()
 
     def _wake(self) -> None:
         for change in self._changes:

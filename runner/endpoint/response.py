@@ -1,11 +1,9 @@
-"""What an endpoint answered, as a value: a Completion, or the Trouble that its words and status mean.
+"""What an endpoint replied, as a value: a Completion, or the kind of error that its words and status mean.
 
-Pure. Hides the dialects: content as text, null or parts, reasoning under several names, usage with holes, and the ways
-in which providers say "too fast", "no money", "no such model" and "our filter stopped this".
-
-What is said of an endpoint's refusal that only the user can mend: where, in whose words, what to look at.
-
-Pure. Holds no secret: a `base_url` has neither credentials nor a query, and the provider's words come without keys.
+Pure. Hides how providers differ: content as text, null or parts, reasoning under several names, usage with holes, and
+the ways in which they say "too fast", "no money", "no such model" and "our filter stopped this". Also what the user is
+told of a refusal that only they can mend: without secrets, for a `base_url` has neither credentials nor a query, and
+the provider's words come without keys.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class Completion:
     usage: Usage
     latency_s: float
     notes: tuple[str, ...] = ()
-    """How the request was put otherwise than asked, because this endpoint takes it only so."""
+    """How the request as sent differs from what was wanted, because this endpoint takes it only so."""
     counted: bool = True
     """Whether it tells all that it took; if not, its usage is less than that, or nothing."""
 
@@ -84,7 +82,7 @@ class EndpointError(Exception):
         self.message = message
         self.status = status
         self.retry_after_s = retry_after_s
-        self.put_otherwise = False
+        self.will_adapt = False
         """The same request, sent again, will be put as this endpoint wants it."""
 
     @property
@@ -98,7 +96,7 @@ class EndpointError(Exception):
         return False
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """The provider's words, with the status they came with, and how long it asks to be left alone."""
         status = "" if self.status is None or self.message.startswith("HTTP ") else f"HTTP {self.status}: "
         wait = "" if self.retry_after_s is None else f", Retry-After {self.retry_after_s:g} s"
@@ -140,7 +138,7 @@ def classify_error(status: int, body: bytes) -> ErrorDetail | Completion:
         data = _loads(body)
     except ValueError:
         data = None
-    return _trouble(status, data, body.decode("utf-8", "replace"))
+    return _classify(status, data, body.decode("utf-8", "replace"))
 
 
 def read_completion(body: bytes, price: Price | None, latency_s: float) -> Completion | ErrorDetail:
@@ -160,7 +158,7 @@ def read_completion(body: bytes, price: Price | None, latency_s: float) -> Compl
         error = failed["error"]
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code <= 599 else 200
-        return _trouble(status, failed, "")
+        return _classify(status, failed, "")
     if not isinstance(data, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
         shown = body[:MESSAGE_CHARS].decode("utf-8", "replace")
         return ErrorDetail(ErrorKind.BAD_REPLY, f"the reply holds no choices with a message: {shown}")
@@ -186,7 +184,8 @@ def _first(choices: list[Any]) -> Any:
     return next((each for each in choices if isinstance(each, dict) and each.get("index") == 0), choices[0])
 
 
-def _trouble(status: int, data: Any, raw: str) -> ErrorDetail | Completion:
+def _classify(status: int, data: Any, raw: str) -> ErrorDetail | Completion:
+    """What a body with an error in it means; `raw` is it as text."""
     if isinstance(data, list) and len(data) == 1:
         # As Gemini wraps its errors.
         data = data[0]
@@ -195,7 +194,7 @@ def _trouble(status: int, data: Any, raw: str) -> ErrorDetail | Completion:
         error = {"message": error} if error else data if isinstance(data, dict) else {}
     inner = error.get("innererror")
     names = [error.get("code"), error.get("type"), inner.get("code") if isinstance(inner, dict) else None]
-    codes = {name.lower() for name in names if isinstance(name, str)}
+    codes = frozenset(name.lower() for name in names if isinstance(name, str))
     words = error.get("message") or error.get("detail") or raw
     message = words if isinstance(words, str) else json.dumps(words, ensure_ascii=False)
     if not message.strip():
@@ -204,27 +203,31 @@ def _trouble(status: int, data: Any, raw: str) -> ErrorDetail | Completion:
     moderated = status == 403 and isinstance(metadata, dict) and "flagged_input" in metadata
     if moderated or (status in (400, 403) and codes & FILTERED):
         return Completion(None, None, message, "content_filter", None, None, Usage(), 0.0)
+    if 300 <= status < 400 and not codes & NO_MONEY:
+        message = f"the endpoint redirects elsewhere, set base_url to it: {message}"
+    return ErrorDetail(_kind(status, codes), message, _text(error.get("param")), codes)
+
+
+def _kind(status: int, codes: frozenset[str]) -> ErrorKind:
     if status < 500 and (status == 402 or codes & NO_MONEY):
-        kind = ErrorKind.QUOTA
-    elif status in TOO_FAST:
-        kind = ErrorKind.THROTTLED
-    elif status < 300:
-        kind = ErrorKind.BAD_REPLY
-    elif status < 400:
-        kind, message = ErrorKind.UNKNOWN_MODEL, f"the endpoint redirects elsewhere, set base_url to it: {message}"
-    elif status in (401, 407) or (status < 500 and codes & NO_KEY):
-        kind = ErrorKind.AUTH
-    elif status == 403 and not codes & NO_MODEL:
-        kind = ErrorKind.FORBIDDEN
-    elif status in (404, 405, 410) or (status < 500 and codes & NO_MODEL):
-        kind = ErrorKind.UNKNOWN_MODEL
-    elif status == 408:
-        kind = ErrorKind.TIMEOUT
-    elif status in PASSING or status >= 500:
-        kind = ErrorKind.SERVER
-    else:
-        kind = ErrorKind.BAD_REQUEST
-    return ErrorDetail(kind, message, _text(error.get("param")), frozenset(codes))
+        return ErrorKind.QUOTA
+    if status in TOO_FAST:
+        return ErrorKind.THROTTLED
+    if status < 300:
+        return ErrorKind.BAD_REPLY
+    if status < 400:
+        return ErrorKind.UNKNOWN_MODEL
+    if status in (401, 407) or (status < 500 and codes & NO_KEY):
+        return ErrorKind.AUTH
+    if status == 403 and not codes & NO_MODEL:
+        return ErrorKind.FORBIDDEN
+    if status in (404, 405, 410) or (status < 500 and codes & NO_MODEL):
+        return ErrorKind.UNKNOWN_MODEL
+    if status == 408:
+        return ErrorKind.TIMEOUT
+    if status in PASSING or status >= 500:
+        return ErrorKind.SERVER
+    return ErrorKind.BAD_REQUEST
 
 
 def _phrase(status: int) -> str:
@@ -321,9 +324,6 @@ def _text(value: Any) -> str | None:
 def _date(value: str) -> datetime:
     date = parsedate_to_datetime(value)
     return date if date.tzinfo else date.replace(tzinfo=UTC)
-
-
-pass  # MOVED-EMPTY
 
 
 def action_message(model: Model, error: EndpointError, about: str = "") -> str:

@@ -1,4 +1,4 @@
-"""How structured output is asked of an endpoint, and what a harmless question shows of how far it is kept to.
+"""How structured output is requested of an endpoint, and what a harmless question shows of how far it is kept to.
 
 Pure. Three ways are known: `response_format` with a JSON Schema, vLLM's `structured_outputs`, and `response_format`
 with any JSON object. An endpoint may enforce one, take it and ignore it, or reject it; only asking tells. So before
@@ -23,7 +23,7 @@ FIELDS = ("response_format", "structured_outputs")
 
 ENFORCED_SCHEMA, ENFORCED_VLLM = "enforced:json_schema", "enforced:vllm"
 _MODES = {SCHEMA: ENFORCED_SCHEMA, VLLM: ENFORCED_VLLM, OBJECT: OBJECT}
-_WAYS = {mode: way for way, mode in _MODES.items()}
+_MECHANISMS = {mode: mechanism for mechanism, mode in _MODES.items()}
 
 CANARY_TOKENS = 1024
 """What a canary's reply may take at least, for a model that thinks before it speaks."""
@@ -54,19 +54,19 @@ def mechanisms(setting: str, constraint: Constraint) -> tuple[str, ...]:
     return () if setting == OFF else (setting,)
 
 
-def mode_of(found: Mapping[str, Support]) -> str:
+def mode_of(results: Mapping[str, Support]) -> str:
     """The effective mode, from what the ways that were tried have come to."""
-    for way, result in found.items():
+    for mechanism, result in results.items():
         if result is Support.ENFORCED:
-            return _MODES[way]
-    if not found:
+            return _MODES[mechanism]
+    if not results:
         return OFF
-    return str(Support.IGNORED if Support.IGNORED in found.values() else Support.REFUSED)
+    return str(Support.IGNORED if Support.IGNORED in results.values() else Support.REFUSED)
 
 
 def mechanism_of(mode: str) -> str | None:
     """The way in which a mode asks; None where nothing is asked for."""
-    return _WAYS.get(mode)
+    return _MECHANISMS.get(mode)
 
 
 def is_enforced(mode: str) -> bool:
@@ -74,11 +74,11 @@ def is_enforced(mode: str) -> bool:
     return mode in (ENFORCED_SCHEMA, ENFORCED_VLLM)
 
 
-def request_fields(way: str | None, constraint: Constraint, name: str) -> dict[str, Any]:
+def request_fields(mechanism: str | None, constraint: Constraint, name: str) -> dict[str, Any]:
     """The fields of a request that ask for the form in this way."""
-    if way == OBJECT:
+    if mechanism == OBJECT:
         return {"response_format": {"type": "json_object"}}
-    if way == SCHEMA and constraint.schema is not None:
+    if mechanism == SCHEMA and constraint.schema is not None:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
         return {
             "response_format": {
@@ -86,7 +86,7 @@ def request_fields(way: str | None, constraint: Constraint, name: str) -> dict[s
                 "json_schema": {"name": name, "strict": True, "schema": constraint.schema},
             }
         }
-    if way == VLLM:
+    if mechanism == VLLM:
         if constraint.choices:
             return {"structured_outputs": {"choice": list(constraint.choices)}}
         if constraint.pattern is not None:
@@ -95,9 +95,9 @@ def request_fields(way: str | None, constraint: Constraint, name: str) -> dict[s
     return {}
 
 
-def canary_body(way: str) -> list[dict[str, str]]:
+def canary_body(mechanism: str) -> list[dict[str, str]]:
     """A question whose natural answer is not of the form. Some endpoints want the word JSON where JSON is asked for."""
-    words = "Say hello. Use no JSON." if way == OBJECT else "Say hello."
+    words = "Say hello. Use no JSON." if mechanism == OBJECT else "Say hello."
     return [{"role": "user", "content": words}]
 
 
@@ -106,9 +106,9 @@ def harmless_body(mode: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": "Say hello in JSON." if mode == OBJECT else "Answer yes."}]
 
 
-def judge_support(way: str, constraint: Constraint, text: str | None) -> Support:
+def judge_support(mechanism: str, constraint: Constraint, text: str | None) -> Support:
     """What a reply to the canary shows."""
-    if way != OBJECT:
+    if mechanism != OBJECT:
         return Support.ENFORCED if constraint.met_by(text) else Support.IGNORED
     try:
         return Support.ENFORCED if isinstance(load(text or ""), dict) else Support.IGNORED

@@ -35,9 +35,7 @@ from runner.ledger.revisions import Rescoring, Revision, StoredJudgment
 from runner.ledger.run_directory import RunDirectory
 from runner.messages import Judgment, Shard, TrialProgress
 from runner.worker.judgment import DecidingRequest, build_judgment, request_notes
-from runner.worker.reformat import STAGE as REFORMAT
-from runner.worker.reformat import copy_request_id
-from runner.worker.request import outcomes_of, reading_of
+from runner.worker.request import REFORMAT, copy_request_id, outcomes_of, reading_of
 
 _STARTS_ANEW = ("first", "last", "retry")
 """Stages of requests whose batch was not halved."""

@@ -310,6 +310,6 @@ def ray_pool(session: Session, address: str | None) -> Pool:
 
 def missing_keys(config: RunConfig) -> list[str]:
     """What the keys lack on this machine."""
-    from runner.endpoint.client import check_key
+    from runner.endpoint.credentials import check_key
 
     return [problem for model in config.asked_models if (problem := check_key(model))]

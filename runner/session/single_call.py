@@ -1,15 +1,16 @@
 """One real call per judge and model, outside of any run: what is sent, what comes back, and how it is read.
 
-Judges as a run does, with the same rendering, the same request and the same reading, but keeps nothing and asks once:
-an endpoint's trouble is told instead of waited out.
+Judges as a run does, with the same rendering, the same request, the same sending and the same reading, but keeps
+nothing and sends once: an endpoint's trouble is reported instead of waited out.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,17 @@ from runner.dataset.files import RowError
 from runner.dataset.item_builder import ItemBuilder, Reference
 from runner.dataset.sources import item_sources, reference_sources
 from runner.endpoint import structured_output
-from runner.endpoint.client import Client, EndpointError, ErrorKind, check_key
+from runner.endpoint.client import Client
+from runner.endpoint.credentials import check_key
 from runner.endpoint.judge_model import JudgeModel, Messages, judge_models
-from runner.endpoint.response import Completion, action_message
+from runner.endpoint.response import Completion, EndpointError, action_message
+from runner.endpoint.retry_policy import OUTAGE_ERRORS, ErrorKind
 from runner.errors import ActionNeeded, ConfigError, InputError, ItemError, JuryboxError, StoppedEarly
+from runner.messages import Task
+from runner.worker.request import build_probe
+from runner.worker.sending import Answered, GaveUp, SendPolicy, send
 
-_RESUMABLE = {
-    ErrorKind.UNREACHABLE,
-    ErrorKind.SERVER,
-    ErrorKind.TIMEOUT,
-    ErrorKind.CONNECTION,
-    ErrorKind.THROTTLED,
-    ErrorKind.BAD_REPLY,
-}
+_RESUMABLE = OUTAGE_ERRORS | {ErrorKind.THROTTLED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,46 +147,49 @@ def describe_failure(tried: Sequence[TrialCall]) -> JuryboxError | None:
             return ActionNeeded(action_message(each.pair.model, each.error))
     for each in failed:
         if each.error is not None:
-            return StoppedEarly(f"{each.pair.model.name}: {each.pair.model.base_url}: {each.error.told}")
+            return StoppedEarly(f"{each.pair.model.name}: {each.pair.model.base_url}: {each.error.description}")
     return None
 
 
-async def _try(pair: JudgeModel, item: Item, template: str) -> TrialCall:
-    client = Client(pair.model)
+async def _try(judge_model: JudgeModel, item: Item, template: str) -> TrialCall:
+    client = Client(judge_model.model)
     try:
-        pair = replace(pair, mode=await _mode(pair, client))
-        messages = pair.judge.render(item, template, json_hint=pair.json_hint)
-        completion = await _complete(client, pair.body(messages), pair.kept)
-        if isinstance(completion, EndpointError):
-            return TrialCall(pair, item, template, messages, error=completion)
+        judge_model = replace(judge_model, mode=await _mode(judge_model, client))
+        messages = judge_model.judge.render(item, template, json_hint=judge_model.json_hint)
+        end = await _send(client, judge_model, judge_model.body(messages), judge_model.required_fields)
     finally:
         await client.aclose()
-    reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
-    (reading,) = pair.judge.outcomes(pair.judge.read(reply), [item])
-    return TrialCall(pair, item, template, messages, completion, reading)
+    if isinstance(end, GaveUp):
+        return TrialCall(judge_model, item, template, messages, error=end.error)
+    reply = end.completion
+    said = Reply(reply.text, reply.finish_reason, reply.refusal, reply.reasoning)
+    (reading,) = judge_model.judge.outcomes(judge_model.judge.read(said), [item])
+    return TrialCall(judge_model, item, template, messages, reply, reading)
 
 
-async def _complete(client: Client, body: dict[str, Any], keep: tuple[str, ...]) -> Completion | EndpointError:
-    while True:
-        try:
-            return await client.complete(body, keep)
-        except EndpointError as error:
-            if not error.put_otherwise:
-                return error
+async def _send(
+    client: Client, judge_model: JudgeModel, body: dict[str, Any], keep: tuple[str, ...]
+) -> Answered | GaveUp:
+    """Send a request outside of any run: once, without limits, kept nowhere."""
+    task = Task(0, judge_model.judge.name, judge_model.model.name, 0, ())
+    request = build_probe(task, judge_model, body, "try", keep)
+    policy = SendPolicy(acquire=lambda request: nullcontext(partial(client.complete, request.body, request.keep)))
+    return await send(request, policy)
 
 
-async def _mode(pair: JudgeModel, client: Client) -> str:
+async def _mode(judge_model: JudgeModel, client: Client) -> str:
     """How structured output is enforced, as one canary each shows; what a canary fails on counts as refused."""
-    found: dict[str, structured_output.Support] = {}
-    for way in structured_output.mechanisms(pair.structured, pair.constraint):
-        reply = await _complete(client, pair.mode_probe(way), structured_output.FIELDS)
-        if isinstance(reply, EndpointError):
-            found[way] = structured_output.Support.REFUSED
+    results: dict[str, structured_output.Support] = {}
+    constraint = judge_model.constraint
+    for mechanism in structured_output.mechanisms(judge_model.structured, constraint):
+        end = await _send(client, judge_model, judge_model.mode_probe(mechanism), structured_output.FIELDS)
+        if isinstance(end, GaveUp):
+            results[mechanism] = structured_output.Support.REFUSED
             continue
-        found[way] = structured_output.judge_support(way, pair.constraint, reply.text)
-        if found[way] is structured_output.Support.ENFORCED:
+        results[mechanism] = structured_output.judge_support(mechanism, constraint, end.completion.text)
+        if results[mechanism] is structured_output.Support.ENFORCED:
             break
-    return structured_output.mode_of(found)
+    return structured_output.mode_of(results)
 
 
 def _selected(known: dict[tuple[str, str], JudgeModel], judge: Sequence[str], model: Sequence[str]) -> list[JudgeModel]:

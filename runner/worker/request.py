@@ -1,16 +1,13 @@
-"""One request under way with the trials that it carries, and the records that are made of it: attempts, judgments,
-notes that trials wait.
+"""One request with the trials that it carries: how it is built, and the records that are made of it.
 
-Pure, but for the clock that stamps a record. Hides how records are filled in and how a request's tokens and money are
-shared out over its trials, so that the worker's loop shows only what happens.
-
-Makes the requests that trials are asked in: rendered, sampled as their history wants it, with what it costs at most.
-
-Hides how a fresh request differs from the first one: by its seed, by what a reply may take, by its name in the ladder.
+Pure, but for the clock that stamps a record. Hides how a fresh request differs from the first one (its seed, what a
+reply may take, its name in the ladder), how records are filled in, and how a request's tokens and money are shared out
+over its trials.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import uuid
@@ -20,11 +17,10 @@ from typing import Any
 
 import orjson
 
-from judges import PARSER_VERSION, Failed, Item, Judge, Outcome, Reply, Scored, reason_of
+from judges import Failed, Item, Judge, Outcome, Reply, Scored, reason_of
 from runner.config import Model
-from runner.endpoint.client import EndpointError
 from runner.endpoint.judge_model import JudgeModel, Messages, estimate_tokens, prompt_bytes
-from runner.endpoint.response import MESSAGE_CHARS, Completion
+from runner.endpoint.response import MESSAGE_CHARS, Completion, EndpointError
 from runner.endpoint.structured_output import FIELDS
 from runner.messages import (
     NOTHING,
@@ -41,6 +37,16 @@ from runner.messages import (
 from .judgment import DecidingRequest, build_judgment, request_notes
 from .ladder import NextStep, next_sampling
 
+REFORMAT = "reformat"
+"""The stage in which another model copies the verdict out of a reply that could not be read."""
+DEFAULT_REPLY_TOKENS = 512
+"""What a reply is taken to need where the sampling sets no max_tokens."""
+LONGEST_REPLY_TOKENS = 16_384
+"""What a reply is taken to need at most where no max_tokens is sent."""
+TEMPLATE_TOKENS = 256
+"""What an endpoint may put around the messages: the chat template's own words."""
+REPLY_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeRequest:
@@ -54,7 +60,7 @@ class JudgeRequest:
     histories: tuple[TrialProgress, ...]
     items: tuple[Item, ...]
     keys: tuple[bytes, ...]
-    pair: JudgeModel
+    judge_model: JudgeModel
     body: dict[str, Any]
     tokens: int
     bound: CostBound
@@ -64,7 +70,9 @@ class JudgeRequest:
     stage: str
     """Which call of the ladder this is, by what the trials have been through."""
     notes: tuple[str, ...] = ()
-    """How it differs from what is asked first and everywhere."""
+    """How it differs from the first request, and from what goes to other endpoints."""
+    keep: tuple[str, ...] = ()
+    """Fields without which it would not mean what it is to mean: they are sent though the endpoint rejects them."""
 
     @property
     def history(self) -> TrialProgress:
@@ -73,34 +81,30 @@ class JudgeRequest:
 
     @property
     def batched(self) -> bool:
-        """Whether it asks about several trials."""
+        """Whether it carries several trials."""
         return len(self.trials) > 1
 
-    def with_attempt(self, completion: Completion | None = None) -> JudgeRequest:
-        """The same after one more attempt, which brought a completion or failed."""
-        histories = [replace(history, attempts=history.attempts + 1) for history in self.histories]
-        if completion is not None:
-            share = completion.usage.shared(len(self.trials))
-            official = self.pair.judge.official(completion.text or "")
-            histories = [
-                replace(
-                    history,
-                    usage=history.usage + share,
-                    official=official if history.official is None else history.official,
-                )
-                for history in histories
-            ]
-            return replace(self, histories=tuple(histories), notes=self.notes + completion.notes)
-        return replace(self, histories=tuple(histories))
+    def with_attempts(self, count: int, completion: Completion | None = None) -> JudgeRequest:
+        """The same after so many more attempts, the last of which brought a completion or failed."""
+        histories = [replace(history, attempts=history.attempts + count) for history in self.histories]
+        if completion is None:
+            return replace(self, histories=tuple(histories))
+        share = completion.usage.shared(len(self.trials))
+        official = self.judge_model.judge.official(completion.text or "")
+        histories = [
+            replace(h, usage=h.usage + share, official=official if h.official is None else h.official)
+            for h in histories
+        ]
+        return replace(self, histories=tuple(histories), notes=self.notes + completion.notes)
 
     def with_copy(self, completion: Completion) -> JudgeRequest:
-        """The same after a request to the reformat model, which is paid like any other."""
+        """The same after a request to the reformat model, which costs like any other."""
         share = completion.usage.shared(len(self.trials))
         histories = (replace(h, attempts=h.attempts + 1, usage=h.usage + share) for h in self.histories)
         return replace(self, histories=tuple(histories))
 
     def without_copy(self, skipped: str | None = None) -> JudgeRequest:
-        """The same after the reformat model gave none; `skipped`: why it was not asked at all."""
+        """The same after the reformat model gave none; `skipped`: why nothing was sent to it."""
         histories = (
             replace(h, attempts=h.attempts + (skipped is None), reformat_failed=h.reformat_failed + 1)
             for h in self.histories
@@ -111,7 +115,7 @@ class JudgeRequest:
     def outcomes(self, completion: Completion) -> list[Outcome]:
         """What the completion says of each trial."""
         reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
-        return outcomes_of(self.pair.judge, reply, self.items, in_loop=True)
+        return outcomes_of(self.judge_model.judge, reply, self.items, in_loop=True)
 
     def judgments(
         self, outcomes: Sequence[Outcome], latency_s: float | None, *, called: bool = True
@@ -121,7 +125,7 @@ class JudgeRequest:
 
     def _judgment(self, place: int, outcome: Outcome, latency_s: float | None, called: bool) -> Judgment:
         trial, history = self.trials[place], self.histories[place]
-        notes = request_notes(self.pair.json_hint, history, self.notes)
+        notes = request_notes(self.judge_model.json_hint, history, self.notes)
         return build_judgment(
             outcome,
             DecidingRequest(
@@ -138,9 +142,9 @@ class JudgeRequest:
             position=trial.position,
             key=self.keys[place],
             template=trial.template,
-            structured="refused" if any(f"not_sent:{name}" in notes for name in FIELDS) else self.pair.mode,
+            structured="refused" if any(f"not_sent:{name}" in notes for name in FIELDS) else self.judge_model.mode,
             history=history,
-            judge=self.pair.judge,
+            judge=self.judge_model.judge,
             item=self.items[place],
         )
 
@@ -149,7 +153,7 @@ class JudgeRequest:
         return self._waiting(step.why, [step.after(history) for history in self.histories])
 
     def repeat(self) -> tuple[PendingTrial, ...]:
-        """The notes that its trials wait to be asked the same again: what their reply comes to was never found out."""
+        """The notes that its trials wait for the same request: what their reply comes to was never found out."""
         return self._waiting("malformed", self.histories)
 
     def park(self) -> tuple[PendingTrial, ...]:
@@ -173,10 +177,8 @@ class JudgeRequest:
             freed=NOTHING if error.may_be_billed else self.bound,
         )
 
-    def answered_attempt(
-        self, try_: int, sent_at: float, completion: Completion, outcomes: Sequence[Outcome] = ()
-    ) -> Attempt:
-        """The attempt that brought a reply, read as `outcomes`."""
+    def answered_attempt(self, try_: int, sent_at: float, completion: Completion) -> Attempt:
+        """The attempt that brought a reply, which is not read yet."""
         return replace(
             self._attempt(try_, sent_at),
             status=200,
@@ -188,8 +190,6 @@ class JudgeRequest:
             refusal_text=completion.refusal,
             usage=completion.usage,
             latency_s=completion.latency_s,
-            reading=reading_of(outcomes),
-            parser_version=PARSER_VERSION if outcomes else None,
             freed=self.bound if completion.counted else NOTHING,
         )
 
@@ -199,7 +199,7 @@ class JudgeRequest:
             keys=self.keys,
             judge=self.task.judge,
             model=self.task.model,
-            model_id=self.pair.model.model,
+            model_id=self.judge_model.model.model,
             stage=self.stage,
             try_=try_,
             state="ok",
@@ -251,56 +251,48 @@ def item_of(trial: Trial) -> Item:
     return Item(trial.item_id, trial.question_id, trial.system, trial.group, json.loads(trial.fields))
 
 
-pass  # MOVED-EMPTY
-
-DEFAULT_REPLY_TOKENS = 512
-"""What a reply is taken to need where the sampling sets no max_tokens."""
-LONGEST_REPLY_TOKENS = 16_384
-"""What a reply is taken to need at most where no max_tokens is sent."""
-TEMPLATE_TOKENS = 256
-"""What an endpoint may put around the messages: the chat template's own words."""
-REPLY_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-
-
-def build_request(task: Task, trials: tuple[Trial, ...], pair: JudgeModel, worker: str) -> JudgeRequest:
+def build_request(task: Task, trials: tuple[Trial, ...], judge_model: JudgeModel, worker: str) -> JudgeRequest:
     """Render the request of some trials, each under the key that its own prompt gives it."""
-    judge = pair.judge
+    judge = judge_model.judge
     items = tuple(item_of(trial) for trial in trials)
     rendered = [judge.render(item, trial.template) for item, trial in zip(items, trials, strict=True)]
     keys = tuple(
-        pair.key(trial.system, trial.item_id, messages, task.repeat)
+        judge_model.key(trial.system, trial.item_id, messages, task.repeat)
         for trial, messages in zip(trials, rendered, strict=True)
     )
     template = trials[0].template
     if len(trials) > 1:
         messages = judge.render_batch(items, template)
-    elif pair.json_hint:
+    elif judge_model.json_hint:
         messages = judge.render(items[0], template, json_hint=True)
     else:
         messages = rendered[0]
     stage = stage_of(trials[0].history)
-    sampling = next_sampling(pair.sampling, trials[0].history)
-    body = pair.body(messages, len(trials), sampling)
+    sampling = next_sampling(judge_model.sampling, trials[0].history)
+    body = judge_model.body(messages, len(trials), sampling)
     return JudgeRequest(
         task=task,
         trials=trials,
         histories=tuple(trial.history for trial in trials),
         items=items,
         keys=keys,
-        pair=pair,
+        judge_model=judge_model,
         body=body,
-        tokens=estimate_request_tokens(messages, sampling.get("max_tokens", pair.sampling.max_tokens)),
-        bound=cost_bound(body, pair.model),
+        tokens=estimate_request_tokens(messages, sampling.get("max_tokens", judge_model.sampling.max_tokens)),
+        bound=cost_bound(body, judge_model.model),
         # Not from the keys: whatever a trial has been through, and a crash that left no trace of its request, the next
         # request is another. Its records are sent again as they are.
         request_id=uuid.uuid4().hex,
         worker=worker,
         stage=stage,
         notes=tuple(f"{name}:{value}" for name, value in sampling.items()),
+        keep=judge_model.required_fields,
     )
 
 
-def build_probe(task: Task, pair: JudgeModel, body: dict[str, Any], worker: str) -> JudgeRequest:
+def build_probe(
+    task: Task, judge_model: JudgeModel, body: dict[str, Any], worker: str, keep: tuple[str, ...] = ()
+) -> JudgeRequest:
     """A request that no trial is in."""
     return JudgeRequest(
         task=task,
@@ -308,13 +300,14 @@ def build_probe(task: Task, pair: JudgeModel, body: dict[str, Any], worker: str)
         histories=(),
         items=(),
         keys=(),
-        pair=pair,
+        judge_model=judge_model,
         body=body,
         tokens=estimate_request_tokens(body["messages"], body.get("max_tokens")),
-        bound=cost_bound(body, pair.model),
-        request_id="",
+        bound=cost_bound(body, judge_model.model),
+        request_id=uuid.uuid4().hex,
         worker=worker,
         stage="probe",
+        keep=keep,
     )
 
 
@@ -356,3 +349,8 @@ def stage_of(history: TrialProgress) -> str:
         # Also when put off: its trial had its first reply before.
         return f"retry:{history.retry}"
     return "last" if history.parked else "first"
+
+
+def copy_request_id(request_id: str, keys: Sequence[bytes]) -> str:
+    """The id of the request for a copy of what a reply says: over the request which that answers, and its keys."""
+    return hashlib.blake2b(b"".join((request_id.encode(), *keys)), digest_size=16, person=REFORMAT.encode()).hexdigest()

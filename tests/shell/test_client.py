@@ -20,7 +20,10 @@ from typing import Any
 import pytest
 
 from runner.config import Model
-from runner.endpoint.client import REPLY_BYTES, Client, Completion, EndpointError, ErrorKind, check_key
+from runner.endpoint.client import REPLY_BYTES, Client
+from runner.endpoint.credentials import check_key
+from runner.endpoint.response import Completion, EndpointError
+from runner.endpoint.retry_policy import ErrorKind
 from runner.errors import ConfigError
 from runner.messages import Usage
 
@@ -530,8 +533,8 @@ async def test_a_rejected_parameter_is_put_otherwise_from_then_on() -> None:
             with pytest.raises(EndpointError) as caught:
                 await client.complete(body)
             assert caught.value.kind is ErrorKind.BAD_REQUEST
-            assert caught.value.put_otherwise, name
-            assert pickle.loads(pickle.dumps(caught.value)).put_otherwise
+            assert caught.value.will_adapt, name
+            assert pickle.loads(pickle.dumps(caught.value)).will_adapt
         completion = await client.complete(body)
         assert set(completion.notes) == {"sent:max_completion_tokens", "not_sent:temperature"}
         assert json.loads(server.requests[-1][2]) == {
@@ -543,12 +546,12 @@ async def test_a_rejected_parameter_is_put_otherwise_from_then_on() -> None:
         # What a request cannot go without is sent, and its rejection stands.
         with pytest.raises(EndpointError) as caught:
             await client.complete(body, keep=("temperature",))
-        assert not caught.value.put_otherwise
+        assert not caught.value.will_adapt
 
 
 async def test_a_request_that_is_rejected_for_what_it_says_is_not_put_otherwise() -> None:
     error = await failure(reply(400, {"error": {"message": "temperature is too high", "param": "temperature"}}))
-    assert not error.put_otherwise
+    assert not error.will_adapt
 
 
 # ---- keys --------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from runner.config import RunConfig
-from runner.endpoint.client import check_key
+from runner.endpoint.credentials import check_key
 from runner.errors import InputError
 from runner.ledger.run_directory import jurybox_version
 

@@ -1,94 +1,223 @@
-"""When an endpoint counts as away, and who asks whether it is back: outages of any length, on a clock of their own."""
+"""When an endpoint counts as away, and who probes whether it is back: outages of any length, on their own clock."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runner.endpoint.circuit_breaker import (
-    LONGEST_PAUSE_S,
+    FIRST_REQUESTS,
     OPEN_AFTER,
     OPEN_AFTER_AT_MOST,
+    STORM,
     CircuitBreaker,
-    ProbeScheduler,
+    Evidence,
+    Health,
 )
+from runner.endpoint.health_monitor import LONGEST_PAUSE_S, ProbeScheduler
+from runner.endpoint.retry_policy import OUTAGE_ERRORS, EndpointStatus, ErrorKind
+
+SERVER = ErrorKind.SERVER
+WORKING = CircuitBreaker(Health.WORKING)
 
 
-def broken() -> CircuitBreaker:
-    breaker = CircuitBreaker()
-    for _ in range(OPEN_AFTER):
-        breaker.record_failure()
+def failed(breaker: CircuitBreaker, times: int) -> CircuitBreaker:
+    for _ in range(times):
+        breaker = breaker.after_error(SERVER, answered=False)
     return breaker
 
 
+def failures_until_open(breaker: CircuitBreaker) -> int:
+    count = 0
+    while not breaker.is_open:
+        breaker, count = failed(breaker, 1), count + 1
+    return count
+
+
+def probe_failed(breaker: CircuitBreaker) -> CircuitBreaker:
+    return breaker.after_probe_error(SERVER, answered=False)
+
+
 def test_it_opens_after_so_many_failures_in_a_row() -> None:
-    breaker = CircuitBreaker()
-    assert not any(breaker.record_failure() for _ in range(OPEN_AFTER - 1))
-    breaker.record_success()
-    assert not any(breaker.record_failure() for _ in range(OPEN_AFTER - 1))
-    assert not breaker.is_open
-    assert breaker.record_failure()
-    assert breaker.is_open
-    assert not breaker.record_failure(), "it is open already"
+    breaker = failed(WORKING, OPEN_AFTER - 1).after_good_reply()
+    breaker = failed(breaker, OPEN_AFTER - 1)
+    assert breaker.health is Health.WORKING
+    breaker = failed(breaker, 1)
+    assert (breaker.health, breaker.most_in_flight, breaker.wants_probe) == (Health.SUSPECT, 0, True)
+    assert failed(breaker, 1).health is Health.SUSPECT, "it is open already"
 
 
 def test_an_answer_closes_it_and_tells_whether_the_endpoint_was_away() -> None:
-    breaker = broken()
-    assert not breaker.record_success(), "the first probe got through"
-    breaker = broken()
-    breaker.record_probe_failure()
-    assert breaker.record_success()
-    assert (breaker.is_open, breaker.failures, breaker.probes) == (False, 0, 0)
+    suspect = failed(WORKING, OPEN_AFTER)
+    assert suspect.after_good_reply().health is Health.WORKING, "the first probe got through"
+    back = probe_failed(suspect).after_good_reply()
+    assert (back.health, back.most_in_flight) == (Health.UNPROVEN, FIRST_REQUESTS)
+    assert (back.failures, back.failed_probes) == (0, 0)
+    assert back.after_good_reply().health is Health.WORKING
+    for was in (suspect, probe_failed(suspect)):
+        assert was.after_error(ErrorKind.THROTTLED, answered=True).health is Health.UNPROVEN, "there, and no more"
 
 
 def test_a_harmless_request_that_fails_opens_it_at_once() -> None:
-    breaker = CircuitBreaker()
-    assert breaker.record_probe_failure()
-    assert (breaker.is_open, breaker.probes) == (True, 1)
-    assert not breaker.record_probe_failure()
+    breaker = probe_failed(WORKING)
+    assert (breaker.health, breaker.failed_probes) == (Health.AWAY, 1)
+    assert probe_failed(breaker).failed_probes == 2
+    assert not breaker.wants_probe
+    assert breaker.with_turn().wants_probe
+    assert not probe_failed(breaker.with_turn()).wants_probe, "a turn is for one probe"
 
 
 def test_requests_that_fail_where_probes_succeed_are_probed_ever_less() -> None:
-    breaker, probes = CircuitBreaker(), 0
+    breaker, probes = WORKING, 0
     for _ in range(10_000):
-        if breaker.record_failure():
-            probes += 1
-            breaker.record_success()
+        breaker = failed(breaker, 1)
+        if breaker.is_open:
+            breaker, probes = breaker.after_good_reply(), probes + 1
     assert probes < 10_000 / OPEN_AFTER_AT_MOST + 10
-    breaker.record_success()
-    assert [breaker.record_failure() for _ in range(OPEN_AFTER)][-1], "a real success makes it as watchful as before"
+    assert failures_until_open(breaker.after_good_reply()) == OPEN_AFTER, "a success makes it watchful again"
+
+
+def test_a_second_refusal_in_a_row_holds_up_the_others_until_a_probe_shows_what_it_means() -> None:
+    once = WORKING.after_refusal()
+    assert once.health is Health.WORKING
+    twice = once.after_refusal()
+    assert (twice.health, twice.most_in_flight, twice.wants_probe) == (Health.REFUSING, 0, False)
+    assert twice.after_check(EndpointStatus.WORKS).after_refusal().health is Health.WORKING, "not in a row any more"
+    assert twice.after_check(EndpointStatus.AWAY).health is Health.UNPROVEN
+    assert twice.after_good_reply().health is Health.WORKING
+
+
+def test_a_storm_of_429s_is_paused_for_once() -> None:
+    breaker = WORKING
+    for number in range(STORM):
+        assert not breaker.is_storm(sent_s=1.0), number
+        breaker = breaker.after_error(ErrorKind.THROTTLED, answered=True)
+    assert breaker.is_storm(sent_s=1.0)
+    breaker = breaker.after_storm(now_s=2.0)
+    assert breaker.health is Health.UNPROVEN
+    assert not breaker.is_storm(sent_s=1.9), "sent before the pause: the same limit"
+    assert breaker.is_storm(sent_s=2.1)
+    assert not breaker.after_good_reply().is_storm(sent_s=2.1)
+
+
+def test_the_end_is_the_end_and_what_the_user_must_mend_stays() -> None:
+    assert WORKING.stop().after_good_reply().health is Health.STOPPED
+    assert WORKING.stop().stop(action_needed=True).health is Health.ACTION_NEEDED
+    assert WORKING.stop(action_needed=True).stop().health is Health.ACTION_NEEDED
+
+
+Step = Callable[[CircuitBreaker], CircuitBreaker]
+kinds = st.sampled_from(ErrorKind)
+steps = st.one_of(
+    st.just(("good", None)),
+    st.tuples(st.sampled_from(("request", "probe", "copy")), kinds),
+    st.tuples(st.just("request"), st.sampled_from(sorted(OUTAGE_ERRORS))),
+    st.just(("refusal", None)),
+    st.tuples(st.just("check"), st.sampled_from(EndpointStatus)),
+    st.just(("storm", None)),
+    st.just(("turn", None)),
+)
+
+
+def after(breaker: CircuitBreaker, what: str, value: ErrorKind | EndpointStatus | None) -> CircuitBreaker:
+    if isinstance(value, ErrorKind):
+        move = {"request": breaker.after_error, "probe": breaker.after_probe_error, "copy": breaker.after_copy_error}
+        return move[what](value, value not in OUTAGE_ERRORS)
+    if isinstance(value, EndpointStatus):
+        return breaker.after_check(value)
+    moves: dict[str, Callable[[], CircuitBreaker]] = {
+        "good": breaker.after_good_reply,
+        "refusal": breaker.after_refusal,
+        "storm": lambda: breaker.after_storm(1.0),
+        "turn": breaker.with_turn,
+    }
+    return moves[what]()
+
+
+@given(st.lists(steps, max_size=60), st.sampled_from((None, "stop", "action")))
+def test_whatever_happens_it_is_open_for_a_reason_and_comes_back(
+    events: list[tuple[str, ErrorKind | EndpointStatus | None]], end: str | None
+) -> None:
+    breaker, in_a_row = CircuitBreaker(), 0
+    for what, value in events:
+        before, breaker = breaker, after(breaker, what, value)
+        is_answer = what == "good" or (what in ("request", "probe") and value not in OUTAGE_ERRORS)
+        in_a_row = 0 if is_answer else in_a_row + (what in ("request", "probe") and value in OUTAGE_ERRORS)
+        assert breaker.failures == in_a_row
+        assert not breaker.has_ended
+        if is_answer:
+            assert not breaker.is_open, "whoever answers is there"
+        if breaker.health is Health.SUSPECT:
+            assert in_a_row >= OPEN_AFTER
+        if breaker.health is Health.AWAY:
+            assert breaker.failed_probes > 0
+        if breaker.health is Health.WORKING and before.health is not Health.WORKING:
+            assert what == "good" or value is EndpointStatus.WORKS
+        if what == "copy":
+            assert breaker.health is before.health, "a copy holds nothing up"
+        assert breaker.wants_probe <= (breaker.most_in_flight == 0), "probes are for when nothing else goes out"
+    assert breaker.after_good_reply().after_good_reply().health is Health.WORKING
+    if end is not None:
+        ended = breaker.stop(action_needed=end == "action")
+        for what, value in events:
+            assert (again := after(ended, what, value)).health is ended.health
+            assert again.most_in_flight == 0 and not again.wants_probe
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.sampled_from([None, *ErrorKind]))
+def test_only_what_was_sent_since_shows_something(sent_s: float, since_s: float, error: ErrorKind | None) -> None:
+    evidence = Evidence()
+    evidence.record_success("m", "j", sent_s)
+    later = sent_s > since_s
+    assert evidence.endpoint_status("m", since_s) is (EndpointStatus.WORKS if later else None)
+    assert evidence.takes_requests("j", "m", since_s) is later
+    assert (evidence.has_worked("m"), evidence.has_worked("n")) == (True, False)
+    evidence = Evidence()
+    evidence.record_probe(sent_s, error)
+    status = evidence.endpoint_status("m", since_s)
+    assert (status is None) is not later
+    if later:
+        assert (status is EndpointStatus.WORKS) is (error in (None, ErrorKind.BAD_REQUEST))
 
 
 @dataclass
 class Worker:
     """Sends what it may, as often as it may: each request is answered within a step of the clock."""
 
-    breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
-    turn: bool = False
+    breaker: CircuitBreaker = WORKING
     succeeded: int = 0
     sent: list[float] = field(default_factory=list)
     probed: list[float] = field(default_factory=list)
 
     def step(self, now: float, places: int, works: bool) -> None:
         if self.breaker.is_open:
-            if self.turn or not self.breaker.probes:
-                self.turn = False
+            if self.breaker.wants_probe:
                 self.probed.append(now)
-                self.answered() if works else self.breaker.record_probe_failure()
+                self.answer() if works else self.fail_probe()
             return
         for _ in range(places):
             self.sent.append(now)
-            self.answered() if works else self.breaker.record_failure()
+            if works:
+                self.answer()
+            else:
+                self.breaker = failed(self.breaker, 1)
 
-    def answered(self) -> None:
+    def answer(self) -> None:
         self.succeeded += 1
-        self.breaker.record_success()
+        self.breaker = self.breaker.after_good_reply()
+
+    def fail_probe(self) -> None:
+        self.breaker = probe_failed(self.breaker)
 
     def tick(self, name: str, recovery: ProbeScheduler, now: float) -> None:
-        self.turn = self.turn or recovery.assign_turn(name, now)
-        open_, probes = self.breaker.is_open, self.breaker.probes
-        recovery.observe(name, open_, probes, self.succeeded > 0, now, has_turn=self.turn)
+        if recovery.assign_turn(name, now):
+            self.breaker = self.breaker.with_turn()
+        seen = self.breaker
+        recovery.observe(name, seen.is_open, seen.failed_probes, self.succeeded > 0, now, has_turn=seen.has_turn)
         self.succeeded = 0
 
 
@@ -155,16 +284,14 @@ def test_a_worker_that_died_with_the_turn_is_not_waited_for() -> None:
 
 def test_a_turn_is_over_though_the_breaker_closed_and_opened_again_unseen() -> None:
     worker, recovery = Worker(), ProbeScheduler()
-    worker.breaker.record_probe_failure()
+    worker.fail_probe()
     worker.tick("w", recovery, 0.0)
     worker.tick("w", recovery, 1.0)
-    assert worker.turn
+    assert worker.breaker.has_turn
     # Its probe was answered, but not well; then all failed again, the probe at the opening too. All within a tick.
-    worker.turn = False
-    worker.breaker.record_success()
-    while not worker.breaker.record_failure():
-        pass
-    worker.breaker.record_probe_failure()
+    worker.breaker = failed(worker.breaker.after_error(ErrorKind.THROTTLED, answered=True), OPEN_AFTER)
+    assert worker.breaker.health is Health.SUSPECT
+    worker.fail_probe()
     for second in range(2, 10):
         worker.tick("w", recovery, second)
-    assert worker.turn, "it is asked again, and does not wait for ever"
+    assert worker.breaker.has_turn, "it gets another, and does not wait for ever"

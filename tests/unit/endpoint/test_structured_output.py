@@ -185,4 +185,4 @@ def test_a_judge_that_requires_what_a_model_is_not_asked_for_is_an_error(tmp_pat
     (tmp_path / "own.yaml").write_text(text)
     with pytest.raises(ConfigError, match="requires structured output"):
         pair("./own.yaml", tmp_path, structured="json_schema")
-    assert pair("./own.yaml", tmp_path).kept == ("response_format", "structured_outputs")
+    assert pair("./own.yaml", tmp_path).required_fields == ("response_format", "structured_outputs")

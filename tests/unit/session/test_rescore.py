@@ -14,7 +14,7 @@ from replied_run import Replied, replied_run, scored
 from judges import PARSER_VERSION
 from runner.messages import Attempt
 from runner.session.rescore import rescore
-from runner.worker.reformat import copy_request_id
+from runner.worker.request import copy_request_id
 
 YES, NO = {"correct": True}, {"correct": False}
 UNREADABLE = "It depends."

@@ -19,13 +19,16 @@ from virtual_time import run
 
 from judges import load_judge
 from runner.config import Budget, parse_config
-from runner.endpoint.client import Client, Completion, EndpointError, ErrorKind
+from runner.endpoint.circuit_breaker import CircuitBreaker, Health
+from runner.endpoint.client import Client
 from runner.endpoint.judge_model import judge_models
 from runner.endpoint.rate_limiter import RateLimiter, Stopped
+from runner.endpoint.response import Completion, EndpointError
+from runner.endpoint.retry_policy import ErrorKind
 from runner.ledger.aggregator import Aggregator
 from runner.ledger.ledger import Ledger
 from runner.messages import NOTHING, Ack, Batch, CostBound, Lease, Task, Usage
-from runner.worker.account import Account
+from runner.worker.account import Account, Sender
 from runner.worker.admission import LONGEST_PAUSE_S, Capacity, Reservations
 from runner.worker.outbox import LINGER_S, Outbox
 from runner.worker.request import JudgeRequest, build_probe
@@ -110,7 +113,8 @@ class Life:
         pool = ReservationPool()
         self.outbox = Outbox(self.name, self.send, pool)
         self.reservations = Reservations(pool, self.outbox, lambda: self.account.expects_more)
-        self.account = Account(RateLimiter("m"), self.reservations, Capacity(self.outbox))
+        working = CircuitBreaker(Health.WORKING)
+        self.account = Account(RateLimiter("m"), self.outbox, self.reservations, Capacity(self.outbox), working)
         self.account.apply(Lease("m", 3))
         self.in_use = ExitStack()
         self.in_use.enter_context(self.reservations.in_use())
@@ -143,8 +147,9 @@ class Life:
     async def judge(self, asked: JudgeRequest) -> None:
         """As the worker's loop does, without the retries."""
         try:
-            async with self.account.acquire(asked) as place:
-                completion = await place.complete(self.world.endpoint)
+            # As copies are sent, whose failures hold up nothing.
+            async with self.account.acquire(asked, self.world.endpoint, Sender.COPY) as complete:
+                completion = await complete()
         except Stopped:
             return
         except EndpointError as error:
@@ -247,7 +252,7 @@ class World:
         assert (snapshot.over_budget is not None) >= bool(held_up)
         billed = self.endpoint.log
         for life in self.lives:
-            life.account.close()
+            life.account.stop()
             async with asyncio.timeout(10):
                 await asyncio.gather(*life.tasks)
             life.in_use.close()
