@@ -246,11 +246,11 @@ def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge
     rows = max(shard.first_row + shard.rows for shard in shards) - first
     names = sorted({shard.judge for shard in shards})
     wanted = ["row", "id", "question_id", "system", "group", "labels", *(f"template:{name}" for name in names)]
-    wanted += [f"suspect:{name}" for name in names] if staged.signs else []
+    wanted += [f"suspect:{name}" for name in names]
     items = staged.frame(first, rows, [*wanted, *(["fields"] if fields else [])])
     items = _decoded(items, "labels", LABELS, _label_entries)
     for name in names:
-        items = items.with_columns(_slices(judges[name], items, staged).alias(f"slices:{name}"), _signs(name, staged))
+        items = items.with_columns(_slices(judges[name], items, staged).alias(f"slices:{name}"), _signs(name))
     plan = pl.DataFrame(
         {
             "shard": [shard.id for shard in shards],
@@ -281,10 +281,8 @@ def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge
     )
 
 
-def _signs(judge: str, staged: Staged) -> pl.Expr:
-    """The signs by which each item's text is suspect; null where they were not looked for."""
-    if not staged.signs:
-        return pl.lit(None, pl.List(pl.String)).alias(f"injection_signs:{judge}")
+def _signs(judge: str) -> pl.Expr:
+    """The signs by which each item's text is suspect."""
     found = pl.col(f"suspect:{judge}").str.split(",")
     return found.list.eval(pl.element().filter(pl.element() != "")).alias(f"injection_signs:{judge}")
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,9 +14,8 @@ from judged_run import Run, jsonl, judged_run, scored, unscored
 
 from judges import Item, Judge, load_judge, parse_judge
 from runner.config import parse_config
-from runner.dataset.sampling import KINDS, ControlSelector, kinds_for
-from runner.dataset.stage import Staged, load_staged, stage
-from runner.dataset.staged_items import save_summary
+from runner.dataset.controls import KINDS, ControlSelector, kinds_for
+from runner.dataset.stage import Staged, stage
 from runner.errors import ConfigError
 from runner.publishing.result_frames import judgment_frames
 from runner.report import notices
@@ -329,23 +327,6 @@ def test_judges_that_choose_have_their_distribution(tmp_path: Path) -> None:
              report.susceptibility[0].controls}  # fmt: skip
     assert parts["empty"] == {"A": 2, "B": 0}
     assert parts["all"] == {"A": 2, "B": 6}
-
-
-def test_items_staged_before_there_were_signs_are_still_read(tmp_path: Path) -> None:
-    run = run_of(tmp_path, SAYS, controls=0.0)
-    directory, results = run.staged.directory, run.report().results
-    for part in directory.glob("part-*.parquet"):
-        pl.read_parquet(part).drop("suspect:yes-no").write_parquet(part)
-    (directory / "stage.json").unlink()
-    save_summary(directory, run.staged.summary)
-    text = (directory / "stage.json").read_text(encoding="utf-8")
-    old = text.replace('"version": 2', '"version": 1').replace('"signs": "1"', '"signs": null')
-    assert old != text
-    (directory / "stage.json").write_text(old, encoding="utf-8")
-    before = Run(run.path, run.config, run.judges, load_staged(directory), run.ledger)
-    assert {row["injection_suspect"] for row in before.rows()} == {None}
-    assert {row["is_control"] for row in before.rows()} == {False}
-    assert before.report().results == results
 
 
 def judge_of(text: str) -> Judge:
