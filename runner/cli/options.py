@@ -261,7 +261,7 @@ def _check_columns(config: RunConfig, what: str) -> None:
     from runner.session.session import load_judges
 
     judges = load_judges(config, Path())
-    seen = profile_columns(config.items, Path(), most=_PEEK)
+    seen = profile_columns(config.items, Path(), max_rows=_PEEK)
     wanted = {"response": "every judge"}
     for judge in judges:
         for name in fields_of_all_templates(judge):

@@ -1,11 +1,7 @@
-"""A look at items files before anything is decided about them: which columns, of which types, with which values.
+"""The columns of items files, their types and values, and guesses at what each column holds.
 
-Hides that only the first rows are read, and that nested columns are looked at by their dotted paths.
-
-Guesses, said as guesses: which column of a surveyed file holds what, by its name and by its values.
-
-Pure. Nothing is ever judged by a guess: `jurybox init` writes it down for a person to look at, and an error that misses
-a column names the likely one.
+Only the first rows are read; nested columns are looked at by their dotted paths. Nothing is ever judged by a guess:
+`jurybox init` writes it down for a person to check, and an error that misses a column names the likely one.
 """
 
 from __future__ import annotations
@@ -28,14 +24,15 @@ from .eval_logs import LIKELIHOODS
 from .files import Record, RowError
 from .sources import Source, item_sources, reference_sources
 
-LOOKED_AT = 20_000
-"""Rows that are looked at; of longer files the number of rows stays unknown."""
+MAX_ROWS = 20_000
+"""Rows that are read; of longer files the number of rows stays unknown."""
+_MAX_DEPTH = 3
+_MAX_CHARACTERS = 60
+_MAX_VALUES = 50
+_EXAMPLES = 2
+_TYPES = {type(None): "null", bool: "true/false", int: "whole number", float: "number", str: "text", list: "list"}
 _WORDS = ("true", "false", "yes", "no", "correct", "incorrect")
 """What a label may say for true and false; digits are taken for numbers here."""
-_DEPTH = 3
-_SHORT = 60
-_KEPT = 50
-_SHOWN = 2
 
 
 @dataclass(slots=True)
@@ -45,7 +42,7 @@ class Column:
     name: str
     """As `items.fields` names it: nested places by their path with dots."""
     types: Counter[str] = field(default_factory=Counter)
-    """text, true/false, whole number, number, list, object, null → rows."""
+    """One of `_TYPES`, or object → rows."""
     values: Counter[str] = field(default_factory=Counter)
     """Short values as text → rows; no more than a few dozen."""
     examples: list[str] = field(default_factory=list)
@@ -65,18 +62,14 @@ class Column:
     @property
     def kind(self) -> str:
         """`bool`, `number`, `text`, `list`, `object` or `empty`; words for true and false count as bool."""
-        found = {name for name, rows in self.types.items() if rows and name != "null"}
-        if not found:
+        types = self.types.keys() - {"null"}
+        if not types:
             return "empty"
-        if found == {"true/false"}:
+        if types == {"true/false"} or (types == {"text"} and self._all(_is_word)):
             return "bool"
-        if found <= {"whole number", "number"}:
+        if types <= {"whole number", "number"} or (types == {"text"} and self._all(_is_number)):
             return "number"
-        if found == {"text"} and self._all(_is_word):
-            return "bool"
-        if found == {"text"} and self._all(_is_number):
-            return "number"
-        return "text" if "text" in found else "list" if "list" in found else "object" if "object" in found else "text"
+        return next((kind for kind in ("text", "list", "object") if kind in types), "text")
 
     @property
     def type(self) -> str:
@@ -85,25 +78,30 @@ class Column:
 
     def repeats_within(self, other: Column | None) -> bool:
         """Whether a value stands twice, or twice beside the same value of another column."""
-        pairs = self.places.values() if other is None else [(v, other.places.get(r)) for r, v in self.places.items()]
-        return len(set(pairs)) < len(self.places)
+        pairs = {(value, other and other.places.get(row)) for row, value in self.places.items()}
+        return len(pairs) < len(self.places)
 
     def add(self, row: int, value: Any) -> None:
         """A value of one row."""
-        self.types[_type(value)] += 1
+        self.types[_TYPES.get(type(value), "object")] += 1
         if value is None:
             return
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        if len(self.examples) < _SHOWN and text.strip() and text[:_SHORT] not in self.examples:
-            self.examples.append(text[:_SHORT])
+        if len(self.examples) < _EXAMPLES and text.strip() and text[:_MAX_CHARACTERS] not in self.examples:
+            self.examples.append(text[:_MAX_CHARACTERS])
         if isinstance(value, list | dict):
             return
         self.places[row] = hash(text)
-        if len(text) <= _SHORT and (text in self.values or len(self.values) < _KEPT):
+        if len(text) <= _MAX_CHARACTERS and (text in self.values or len(self.values) < _MAX_VALUES):
             self.values[text] += 1
 
-    def _all(self, test: Any) -> bool:
-        return sum(self.values.values()) == self.given and all(test(value) for value in self.values)
+    @property
+    def all_values_known(self) -> bool:
+        """Whether `values` holds those of all rows."""
+        return sum(self.values.values()) == self.given
+
+    def _all(self, test: Callable[[str], bool]) -> bool:
+        return self.all_values_known and all(test(value) for value in self.values)
 
 
 @dataclass(slots=True)
@@ -132,14 +130,14 @@ class ColumnProfile:
         return any(known == name or known.startswith(f"{name}.") for known in self.columns)
 
 
-def profile_columns(items: Items, base: Path, most: int = LOOKED_AT) -> ColumnProfile:
-    """Look at the first `most` rows of the items, and of what is joined to them; InputError where there are none."""
+def profile_columns(items: Items, base: Path, max_rows: int = MAX_ROWS) -> ColumnProfile:
+    """Profile the first rows of the items, and of what is joined to them; InputError where there are none."""
     sources = item_sources(items, base)
     columns: dict[str, Column] = {}
     left_out: list[str] = []
-    rows, complete = _look(sources, columns, most, left_out, skip=items.on_bad == "skip")
+    rows, complete = _read(sources, columns, max_rows, left_out, skip=items.on_bad == "skip")
     reference: dict[str, Column] = {}
-    _look(reference_sources(items, base), reference, most, left_out)
+    _read(reference_sources(items, base), reference, max_rows, left_out)
     joined = {name: column for name, column in reference.items() if name not in columns}
     return ColumnProfile([source.name for source in sources], rows, complete, columns | joined, set(joined), left_out)
 
@@ -148,62 +146,45 @@ def common_columns(items: list[Source], reference: list[Source]) -> list[str]:
     """Columns that both have and whose values differ from row to row of the reference."""
     left: dict[str, Column] = {}
     right: dict[str, Column] = {}
-    _look(items, left, LOOKED_AT, [])
-    _look(reference, right, LOOKED_AT, [])
+    _read(items, left, MAX_ROWS, [])
+    _read(reference, right, MAX_ROWS, [])
     return [name for name, column in right.items() if name in left and not column.repeats_within(None)]
 
 
-def _look(
-    sources: list[Source], columns: dict[str, Column], most: int, left_out: list[str], skip: bool = False
+def _read(
+    sources: list[Source], columns: dict[str, Column], max_rows: int, left_out: list[str], skip: bool = False
 ) -> tuple[int, bool]:
-    """Rows seen, and whether these are all. `skip`: bad rows are passed over, as staging will leave them out."""
+    """Add rows to the columns: how many, and whether these are all. `skip`: bad rows are passed over."""
     rows = 0
-    first: str | None = None
+    first_problem: str | None = None
     for source in sources:
         with closing(source.rows()) as found:
-            for line, row in islice(found, most - rows + 1):
+            for line, row in islice(found, max_rows - rows + 1):
                 if isinstance(row, RowError):
-                    first = first or f"{source.name}:{line}: {row.text}"
+                    problem = f"{source.name}:{line}: {row.text}"
+                    first_problem = first_problem or problem
                     if row.text == LIKELIHOODS:  # a file is of one task: the next row would be the same
                         left_out.append(source.name)
                         break
                     if skip:
                         continue
-                    raise InputError(f"{source.name}:{line}: {row.text}")
-                if rows == most:
+                    raise InputError(problem)
+                if rows == max_rows:
                     return rows, False
                 _add(columns, rows, row)
                 rows += 1
     if sources and not rows:
-        raise InputError(first or f"{', '.join(source.name for source in sources)}: holds no row")
+        raise InputError(first_problem or f"{', '.join(source.name for source in sources)}: holds no row")
     return rows, True
 
 
 def _add(columns: dict[str, Column], number: int, row: Record, before: str = "", depth: int = 1) -> None:
     for name, value in row.items():
         path = before + name
-        if isinstance(value, dict) and value and depth < _DEPTH:
+        if isinstance(value, dict) and value and depth < _MAX_DEPTH:
             _add(columns, number, value, f"{path}.", depth + 1)
         else:
             columns.setdefault(path, Column(path)).add(number, value)
-
-
-def _type(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true/false"
-        case int():
-            return "whole number"
-        case float():
-            return "number"
-        case str():
-            return "text"
-        case list():
-            return "list"
-        case _:
-            return "object"
 
 
 def _is_word(value: str) -> bool:
@@ -218,11 +199,8 @@ def _is_number(value: str) -> bool:
     return True
 
 
-pass  # MOVED-EMPTY
-
-MANY = 50
+_MAX_GROUPS = 50
 """More values than this are neither systems nor groups."""
-
 _NAMES = {
     "question": "question query q prompt user_input instruction problem input",
     "reference": "reference reference_answer gold_answer golden_answer gold_answers gold golden ground_truth "
@@ -268,46 +246,48 @@ class LabelGuess:
     """What values mean that are no words for true and false."""
 
 
-def guess_columns(survey: ColumnProfile) -> dict[str, Guess]:
+def guess_columns(profile: ColumnProfile) -> dict[str, Guess]:
     """Role → its likely column; roles that no column seems to play are left out."""
-    found: dict[str, Guess] = {}
+    guesses: dict[str, Guess] = {}
 
-    def look(role: str, fits: Callable[[Column], bool]) -> None:
+    def guess(role: str, fits: Callable[[Column], bool]) -> None:
         names = _NAMES[role].split()
-        used = {guess.column for guess in found.values()}
-        columns = [column for name in names for column in survey.columns.values() if _plain(column.name) == name]
+        used = {guess.column for guess in guesses.values()}
+        columns = [column for name in names for column in profile.columns.values() if _plain(column.name) == name]
         fitting = [column.name for column in columns if column.name not in used and fits(column)]
         if fitting:
-            found[role] = Guess(fitting[0], "by its name", tuple(fitting[1:]))
+            guesses[role] = Guess(fitting[0], "by its name", tuple(fitting[1:]))
+
+    def identifies(column: Column) -> bool:
+        return column.given == profile.rows and not column.types["number"] and column.kind != "bool"
 
     for role in ("question", "reference", "response", "other_response"):
-        look(role, lambda column: column.kind not in ("bool", "object", "empty"))
-    look("documents", lambda column: column.kind in ("list", "text"))
-    _answer(survey, found)
-    look("system", lambda column: column.kind == "text" and _few(column, survey))
-    look("group", lambda column: column.kind in ("text", "number") and column.distinct > 1 and _few(column, survey))
-    look("question_id", lambda column: column.given == survey.rows and not _is_float(column))
-    look("id", lambda column: column.given == survey.rows and not _is_float(column))
-    if "system" not in found and ("id" not in found or survey.columns[found["id"].column].repeats_within(None)):
-        _teller(survey, found)
-    _identities(survey, found)
-    return found
+        guess(role, lambda column: column.kind not in ("bool", "object", "empty"))
+    guess("documents", lambda column: column.kind in ("list", "text"))
+    _guess_answer(profile, guesses)
+    guess("system", lambda column: column.kind == "text" and _few(column, profile))
+    guess("group", lambda column: column.kind in ("text", "number") and column.distinct > 1 and _few(column, profile))
+    guess("question_id", identifies)
+    guess("id", identifies)
+    if "system" not in guesses and ("id" not in guesses or profile.columns[guesses["id"].column].repeats_within(None)):
+        _guess_system(profile, guesses)
+    _settle_ids(profile, guesses)
+    return guesses
 
 
-def labels(survey: ColumnProfile, taken: Iterable[str]) -> list[LabelGuess]:
-    """Columns that may hold labels, likeliest first."""
-    used = set(taken)
-    guesses = []
-    for column in survey.columns.values():
+def guess_labels(profile: ColumnProfile, used: Iterable[str]) -> list[LabelGuess]:
+    """Columns that may hold labels, likeliest first. `used`: columns that are something else."""
+    excluded = profile.joined.union(used)
+    ranked = []
+    for column in profile.columns.values():
         words = _plain(column.name)
-        named = any(word in words for word in _LABEL_WORDS)
+        rank = next((place for place, word in enumerate(_LABEL_WORDS) if word in words), len(_LABEL_WORDS))
+        named = rank < len(_LABEL_WORDS)
         type = _label_type(column, named)
-        if not named and column.distinct < 2:
-            continue
-        if column.name not in used and column.name not in survey.joined and type:
+        if type and column.name not in excluded and (named or column.distinct > 1):
             values = tuple(value for value, _ in column.values.most_common(6))
-            guesses.append(LabelGuess(column.name, type, named, values, _grades(column)))
-    return sorted(guesses, key=lambda guess: _rank(guess.column) if guess.named else len(_LABEL_WORDS))
+            ranked.append((rank, LabelGuess(column.name, type, named, values, _grades(column))))
+    return [guess for _, guess in sorted(ranked, key=lambda entry: entry[0])]
 
 
 def label_of(score: str, binary: bool, guesses: Iterable[LabelGuess], only: bool) -> LabelGuess | None:
@@ -320,80 +300,77 @@ def label_of(score: str, binary: bool, guesses: Iterable[LabelGuess], only: bool
 
 def required_fields(judge: Judge) -> list[str]:
     """The fields that a judge's templates use, besides the response that every item has."""
-    nothing = Item("", "", "")
-    return list(dict.fromkeys(field for template in judge.templates for field in judge.missing(nothing, template)))
+    empty = Item("", "", "")
+    return list(dict.fromkeys(field for template in judge.templates for field in judge.missing(empty, template)))
 
 
 def fields_of_all_templates(judge: Judge) -> list[str]:
     """The fields that every item needs, whichever template the judge gives it."""
-    nothing = Item("", "", "")
-    return [
-        field
-        for field in required_fields(judge)
-        if all(field in judge.missing(nothing, name) for name in judge.templates)
-    ]
+    missing = [judge.missing(Item("", "", ""), name) for name in judge.templates]
+    return [field for field in required_fields(judge) if all(field in fields for fields in missing)]
 
 
-def _answer(survey: ColumnProfile, found: dict[str, Guess]) -> None:
+def _guess_answer(profile: ColumnProfile, guesses: dict[str, Guess]) -> None:
     """A column named `answer` is whichever of reference and response the others leave open."""
-    column = next((column for column in survey.columns.values() if _plain(column.name) == "answer"), None)
+    column = next((column for column in profile.columns.values() if _plain(column.name) == "answer"), None)
     if column is None or column.kind in ("bool", "object", "empty"):
         return
-    if "response" not in found and column.name not in survey.joined:
-        sure = "the reference is another column" if "reference" in found else "it might be the reference as well"
-        found["response"] = Guess(column.name, f"named answer; {sure}")
-    elif "reference" not in found:
-        found["reference"] = Guess(column.name, "named answer; the response is another column")
+    if "response" not in guesses and column.name not in profile.joined:
+        sure = "the reference is another column" if "reference" in guesses else "it might be the reference as well"
+        guesses["response"] = Guess(column.name, f"named answer; {sure}")
+    elif "reference" not in guesses:
+        guesses["reference"] = Guess(column.name, "named answer; the response is another column")
 
 
-def _teller(survey: ColumnProfile, found: dict[str, Guess]) -> None:
+def _guess_system(profile: ColumnProfile, guesses: dict[str, Guess]) -> None:
     """Where the same answer to the same question stands in several rows: the column that tells these rows apart."""
-    used = {guess.column for guess in found.values()}
-    asked = [survey.columns[found[role].column] for role in ("question", "response") if role in found]
-    rows = range(survey.rows)
+    used = {guess.column for guess in guesses.values()}
+    pair = [profile.columns[guesses[role].column] for role in ("question", "response") if role in guesses]
+    rows = range(profile.rows)
 
     def repeats(columns: list[Column]) -> bool:
-        return len({tuple(column.places.get(row) for column in columns) for row in rows}) < survey.rows
+        return len({tuple(column.places.get(row) for column in columns) for row in rows}) < profile.rows
 
-    if len(asked) < 2 or not repeats(asked):
+    if len(pair) < 2 or not repeats(pair):
         return
-    for column in survey.columns.values():
-        few = column.name not in used and column.kind == "text" and column.distinct > 1 and _few(column, survey)
-        if few and not repeats([*asked, column]):
+    for column in profile.columns.values():
+        few = column.name not in used and column.kind == "text" and column.distinct > 1 and _few(column, profile)
+        if few and not repeats([*pair, column]):
             why = "the same answers to the same questions stand in several rows, and it tells them apart"
-            found["system"] = Guess(column.name, why)
+            guesses["system"] = Guess(column.name, why)
             return
 
 
-def _identities(survey: ColumnProfile, found: dict[str, Guess]) -> None:
+def _settle_ids(profile: ColumnProfile, guesses: dict[str, Guess]) -> None:
     """Settle what the ids are ids of: an answer's differs from row to row (of a system), a question's need not."""
-    system = survey.columns[found["system"].column] if "system" in found else None
-    if "id" in found:
-        column = survey.columns[found["id"].column]
+    system = profile.columns[guesses["system"].column] if "system" in guesses else None
+    if "id" in guesses:
+        column = profile.columns[guesses["id"].column]
         if column.repeats_within(system):
-            del found["id"]
-            found.setdefault("question_id", Guess(column.name, "its values repeat, so it is no answer's id"))
+            del guesses["id"]
+            guesses.setdefault("question_id", Guess(column.name, "its values repeat, so it is no answer's id"))
         else:
-            found["id"] = Guess(column.name, "every row has another value" + (" within its system" if system else ""))
+            guesses["id"] = Guess(column.name, "every row has another value" + (" within its system" if system else ""))
             if system is not None and column.repeats_within(None):
-                found.setdefault("question_id", Guess(column.name, "the systems have its values in common"))
-    if "id" not in found and "question_id" in found:
-        column = survey.columns[found["question_id"].column]
-        if not column.repeats_within(system) and column.name not in survey.joined:
-            found["id"] = Guess(column.name, "every row has another value" + (" within its system" if system else ""))
-    if "question_id" not in found and system is not None and system.distinct > 1 and "question" in found:
-        column = survey.columns[found["question"].column]
+                guesses.setdefault("question_id", Guess(column.name, "the systems have its values in common"))
+    if "id" not in guesses and "question_id" in guesses:
+        column = profile.columns[guesses["question_id"].column]
+        if not column.repeats_within(system) and column.name not in profile.joined:
+            guesses["id"] = Guess(column.name, "every row has another value" + (" within its system" if system else ""))
+    if "question_id" not in guesses and system is not None and system.distinct > 1 and "question" in guesses:
+        column = profile.columns[guesses["question"].column]
         if column.distinct < len(column.places):
-            found["question_id"] = Guess(column.name, "the same question stands in several rows: it pairs the systems")
+            guesses["question_id"] = Guess(column.name, "the same question is in several rows: it pairs the systems")
 
 
 def _grades(column: Column) -> dict[str, bool]:
     """What inspect_ai's letters mean: correct, incorrect and no answer; others, such as P (partial), mean neither."""
     known = {"C": True, "I": False, "N": False}
-    if not column.values or sum(column.values.values()) != column.given or not set(column.values) <= set(known):
+    if not column.values or not column.all_values_known or not column.values.keys() <= known.keys():
         return {}
-    told = {"C", "I"} <= set(column.values) or _SCORER.fullmatch(column.name) is not None
-    return {value: meant for value, meant in known.items() if value != "N" or "N" in column.values} if told else {}
+    if not ({"C", "I"} <= column.values.keys() or _SCORER.fullmatch(column.name)):
+        return {}
+    return {value: meaning for value, meaning in known.items() if value != "N" or "N" in column.values}
 
 
 def _label_type(column: Column, named: bool) -> str | None:
@@ -403,21 +380,12 @@ def _label_type(column: Column, named: bool) -> str | None:
         return "ordinal"
     if _grades(column):
         return "bool"
-    complete = sum(column.values.values()) == column.given
-    return "choice" if column.kind == "text" and named and complete and 2 <= column.distinct <= 6 else None
+    few = named and column.kind == "text" and column.all_values_known and 2 <= column.distinct <= 6
+    return "choice" if few else None
 
 
-def _rank(name: str) -> int:
-    words = _plain(name)
-    return next((place for place, word in enumerate(_LABEL_WORDS) if word in words), len(_LABEL_WORDS))
-
-
-def _few(column: Column, survey: ColumnProfile) -> bool:
-    return column.distinct <= MANY and (column.distinct == 1 or column.distinct * 2 <= max(survey.rows, 4))
-
-
-def _is_float(column: Column) -> bool:
-    return column.types["number"] > 0 or column.kind == "bool"
+def _few(column: Column, profile: ColumnProfile) -> bool:
+    return column.distinct <= _MAX_GROUPS and (column.distinct == 1 or column.distinct * 2 <= max(profile.rows, 4))
 
 
 def _plain(name: str) -> str:

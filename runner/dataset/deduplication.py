@@ -1,4 +1,4 @@
-"""Which rows stand twice, and how many questions each system answered, in memory that does not grow with the rows.
+"""Which rows are duplicates, and how many questions each system answered, in memory that does not grow with the rows.
 
 Fixed-size records are spread over files by a hash, so that all records of one identity lie in one file, and each file
 is small enough to be looked through in memory.
@@ -7,6 +7,7 @@ is small enough to be looked through in memory.
 from __future__ import annotations
 
 import hashlib
+import shutil
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -71,14 +72,15 @@ class DuplicateCounts:
     """A flag per staged row: it says again what an earlier row says, or is in conflict. Empty where none does."""
     repeated: int = 0
     conflicts: dict[int, tuple[SourceLocation, SourceLocation]] = field(default_factory=dict)
-    """Staged row whose (system, id) also stands elsewhere with different content → its place, and the other place."""
+    """Staged row whose (system, id) has different content elsewhere → where it is from, and where the other is."""
 
 
 class DuplicateDetector:
-    """What is remembered of every row until all are read."""
+    """Remembers every row until all are read."""
 
     def __init__(self, directory: Path, reference: Reference | None, systems: Iterable[str]) -> None:
         directory.mkdir(mode=0o700)
+        self._directory = directory
         self._reference = reference
         self._rows = _Spill(directory / "rows", _ROW)
         self._answers = _Spill(directory / "answers", _ANSWER)
@@ -87,15 +89,15 @@ class DuplicateDetector:
         for system in systems:
             self._number(system)
 
-    def add(self, mapped: Item, content: bytes, match: ReferenceRow | None, place: SourceLocation, row: int) -> None:
+    def add(self, item: Item, content: bytes, match: ReferenceRow | None, at: SourceLocation, row: int) -> None:
         """A staged row, and the reference row that it answers, if items are joined."""
-        system, name = mapped.system.encode(), mapped.id.encode()
+        system, name = item.system.encode(), item.id.encode()
         key = _digest(b"%d:%b%b" % (len(system), system, name))
-        asked = _digest(mapped.question_id.encode()) if match is None else match.place.to_bytes(16, "little")
-        self._rows.add(key, content, asked, self._number(mapped.system), place.source, place.line, row)
+        question = _digest(item.question_id.encode()) if match is None else match.place.to_bytes(16, "little")
+        self._rows.add(key, content, question, self._number(item.system), at.source, at.line, row)
 
-    def findings(self, rows: int) -> DuplicateCounts:
-        """Look through all `rows` staged rows: which stand twice, which contradict each other."""
+    def find(self, rows: int) -> DuplicateCounts:
+        """Look through all `rows` staged rows: which are duplicates, which contradict each other."""
         found = DuplicateCounts()
         for part in self._rows.parts():
             groups: dict[bytes, list[_Row]] = {}
@@ -107,11 +109,11 @@ class DuplicateDetector:
                     found.dropped = found.dropped or bytearray(rows)
                     _compare(entries, found)
                 if entries[0].row not in found.conflicts:
-                    self._answered(entries[0])
+                    self._count_answer(entries[0])
         return found
 
     def coverage(self) -> dict[str, tuple[int, int]]:
-        """After `findings`: system → (distinct questions answered, questions of the reference or of all systems)."""
+        """After `find`: system → (distinct questions answered, questions of the reference or of all systems)."""
         if self._reference is not None:
             total = len(self._reference)
             flags = self._flags
@@ -126,13 +128,13 @@ class DuplicateDetector:
         return {system: (answered[number], total) for system, number in self._systems.items()}
 
     def several(self) -> dict[str, int]:
-        """After `findings`: system → questions to which it has several answers, where there are any."""
-        found = [flags.count(_SEVERAL) for flags in self._flags]
+        """After `find`: system → questions to which it has several answers, where there are any."""
+        counts = [flags.count(_SEVERAL) for flags in self._flags]
         if self._reference is None:
             for part in self._answers.parts():
                 for (_, number), answers in Counter(part).items():
-                    found[number] += answers > 1
-        return {system: found[number] for system, number in self._systems.items() if found[number]}
+                    counts[number] += answers > 1
+        return {system: counts[number] for system, number in self._systems.items() if counts[number]}
 
     def check_answered(self) -> None:
         """`expect: all`: every reference question has an answer from every system."""
@@ -145,18 +147,22 @@ class DuplicateDetector:
             self._flags.append(bytearray(len(self._reference or ())))
         return number
 
-    def _answered(self, entry: _Row) -> None:
+    def close(self) -> None:
+        """Remove its files."""
+        shutil.rmtree(self._directory)
+
+    def _count_answer(self, entry: _Row) -> None:
         if self._reference is None:
-            self._answers.add(entry.asked, entry.system)
+            self._answers.add(entry.question, entry.system)
         else:
-            flags, place = self._flags[entry.system], int.from_bytes(entry.asked, "little")
+            flags, place = self._flags[entry.system], int.from_bytes(entry.question, "little")
             flags[place] = min(flags[place] + 1, _SEVERAL)
 
 
 class _Row(NamedTuple):
     key: bytes
     content: bytes
-    asked: bytes
+    question: bytes
     system: int
     source: int
     line: int

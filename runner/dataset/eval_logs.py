@@ -1,12 +1,8 @@
-"""Logs of inspect_ai as rows: `.eval`, a zip with a JSON file for each sample, and `.json`, one object with all.
+"""Logs of evaluations as rows: of inspect_ai (`.eval`, a zip, and `.json`), of lm-evaluation-harness (`.jsonl`).
 
-Hides the two layouts, zip members packed with Zstandard, what of a sample is which canonical column, and that the
-transcript of a sample, often a hundred times its answer, is left out unless the config names it.
-
-Samples of lm-evaluation-harness (`--log_samples`) as rows: a row for each document, filter and repeat.
-
-Hides what of a sample is which canonical column, and that the evaluated model is named in another file: the results
-that the harness writes beside the samples.
+Hides the layouts, zip members packed with Zstandard, which part of a sample is which canonical column, that the
+transcript of a sample, often a hundred times its answer, is left out unless the config names it, and that the harness
+names the evaluated model in another file, the results beside the samples.
 """
 
 from __future__ import annotations
@@ -21,8 +17,6 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow
-
 from runner.errors import ConfigError
 
 from .files import DAMAGE, MAX_RECORD_BYTES, REST_LOST, InputFile, Record, Row, RowError
@@ -36,7 +30,6 @@ _HEADERS = ("header.json", "_journal/start.json")
 _ATTACHMENT = "attachment://"
 _ZSTANDARD = 93
 _MEMBER = struct.Struct("<4s22xHH")
-_BLOCK = 1 << 20
 # Parts of a sample that repeat what stands in another column, or that grow with the transcript.
 _INSPECT_LEFT_OUT = (
     "input",
@@ -49,7 +42,7 @@ _INSPECT_LEFT_OUT = (
     "timelines",
     "error_retries",
 )
-_BAD_ZIP = (zipfile.BadZipFile, pyarrow.ArrowException, NotImplementedError, struct.error, ValueError, *DAMAGE)
+_BAD_ZIP = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, *DAMAGE)
 
 
 def opens_as_inspect(head: bytes) -> bool:
@@ -62,7 +55,7 @@ def inspect_rows(file: io.BufferedReader[Any], named: frozenset[str]) -> Iterato
     zipped = file.peek(4)[:4] == ZIPPED
     header: Record = {}
     log = None
-    for place, sample in _zipped(file, header) if zipped else json_member(file, "samples", header):
+    for place, sample in _zip_samples(file, header) if zipped else json_member(file, "samples", header):
         if isinstance(sample, RowError):
             yield place, sample
             continue
@@ -71,12 +64,12 @@ def inspect_rows(file: io.BufferedReader[Any], named: frozenset[str]) -> Iterato
             if not isinstance(spec, dict) or not isinstance(spec.get("model"), str):
                 yield place, RowError(f"no log of inspect_ai: it does not say which model was evaluated; {REST_LOST}")
                 return
-            log = _Log(spec, named)
+            log = _InspectLog(spec, named)
         yield place, log.row(sample)
 
 
-class _Log:
-    """What a log says of all of its samples."""
+class _InspectLog:
+    """What a log of inspect_ai says of all of its samples."""
 
     def __init__(self, spec: Record, named: frozenset[str]) -> None:
         config = spec.get("config") or {}
@@ -90,7 +83,7 @@ class _Log:
         number, epoch = sample.get("id"), sample.get("epoch", 1)
         if not isinstance(number, int | str):
             return RowError("no sample of inspect_ai: it has no id", sample)
-        attached = sample.get("attachments") or {}
+        attachments = sample.get("attachments") or {}
         row = {name: value for name, value in sample.items() if name not in self._left_out}
         row["sample_id"] = number
         # Ids are those of a task's data set, mostly 1 to n: two tasks of one model would share them.
@@ -98,65 +91,63 @@ class _Log:
         row["id"] = row["question_id"] if self._epochs == epoch == 1 else f"{row['question_id']}/{epoch}"
         row["system"] = self._model
         row["task"] = self._task
-        row["question"] = _question(sample, attached)
-        row["reference"] = _inspect_reference(sample.get("target"))
-        row["response"] = _response(sample.get("output"), attached)
+        row["question"] = _question(sample, attachments)
+        row["reference"] = _join_targets(sample.get("target"))
+        row["response"] = _response(sample.get("output"), attachments)
         if isinstance(row.get("error"), dict):
             row["error"] = {"message": row["error"].get("message")}
         return row
 
 
-def _question(sample: Record, attached: Record) -> str:
-    """The input as a judge is to read it: system messages are left out, several turns are told apart by their roles."""
-    asked = sample.get("input")
-    if isinstance(asked, list):
-        turns = [message for message in asked if isinstance(message, dict) and message.get("role") != "system"]
-        texts = [_text(message.get("content"), attached, "[{}]") for message in turns]
-        if len(turns) == 1:
-            asked = texts[0]
-        else:
-            roles = [str(message.get("role")).capitalize() for message in turns]
-            asked = "\n\n".join(f"{role}: {text}" for role, text in zip(roles, texts, strict=True))
+def _question(sample: Record, attachments: Record) -> str:
+    """The input as a judge is to read it: without system messages, several turns each with its role."""
+    content = sample.get("input")
+    if isinstance(content, list):
+        turns = [message for message in content if isinstance(message, dict) and message.get("role") != "system"]
+        texts = [_text(message.get("content"), attachments, "[{}]") for message in turns]
+        roles = [str(message.get("role")).capitalize() for message in turns]
+        labelled = (f"{role}: {text}" for role, text in zip(roles, texts, strict=True))
+        question = texts[0] if len(turns) == 1 else "\n\n".join(labelled)
     else:
-        asked = _text(asked, attached, "[{}]")
+        question = _text(content, attachments, "[{}]")
     if choices := sample.get("choices"):
         # As multiple_choice() of inspect_ai puts them to the model.
-        listed = (f"{chr(ord('A') + place)}) {choice}" for place, choice in enumerate(choices))
-        asked = asked + "\n\n" + "\n".join(listed)
-    return asked
+        lines = (f"{chr(ord('A') + place)}) {choice}" for place, choice in enumerate(choices))
+        question = question + "\n\n" + "\n".join(lines)
+    return question
 
 
-def _inspect_reference(target: Any) -> Any:
+def _join_targets(target: Any) -> Any:
     """The target; of several accepted ones a line each."""
     return "\n".join(map(str, target)) if isinstance(target, list) else target
 
 
-def _response(output: Any, attached: Record) -> str:
+def _response(output: Any, attachments: Record) -> str:
     """The completion; empty where the sample failed before there was one."""
     if not isinstance(output, dict):
         return ""
     if completion := output.get("completion"):
-        return _text(completion, attached, "")
+        return _text(completion, attachments, "")
     choices = output.get("choices")
     message = choices[0].get("message") if isinstance(choices, list) and choices else None
-    return _text(message.get("content"), attached, "") if isinstance(message, dict) else ""
+    return _text(message.get("content"), attachments, "") if isinstance(message, dict) else ""
 
 
-def _text(content: Any, attached: Record, other: str) -> str:
+def _text(content: Any, attachments: Record, other: str) -> str:
     """The text of a message's content; parts that are no text become `other`, or nothing."""
     if isinstance(content, str):
-        held = attached.get(content.removeprefix(_ATTACHMENT)) if content.startswith(_ATTACHMENT) else None
-        return content if held is None else str(held)
+        text = attachments.get(content.removeprefix(_ATTACHMENT)) if content.startswith(_ATTACHMENT) else None
+        return content if text is None else str(text)
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     texts = [
-        _text(part.get("text"), attached, other) if part.get("type") == "text" else other.format(part.get("type"))
+        _text(part.get("text"), attachments, other) if part.get("type") == "text" else other.format(part.get("type"))
         for part in parts
         if part.get("type") != "reasoning"
     ]
     return "\n".join(text for text in texts if text)
 
 
-def _zipped(file: io.BufferedReader[Any], header: Record) -> Iterator[Row]:
+def _zip_samples(file: io.BufferedReader[Any], header: Record) -> Iterator[Row]:
     """The samples of a .eval file, numbered from 1; what the log says of them goes into `header` first."""
     number = 0
     try:
@@ -166,41 +157,43 @@ def _zipped(file: io.BufferedReader[Any], header: Record) -> Iterator[Row]:
             if head is None:
                 yield 1, RowError(f"no log of inspect_ai: the zip holds no header.json; {REST_LOST}")
                 return
-            told = _member(file, archive, head)
-            if isinstance(told, RowError):
-                yield 1, RowError(f"{head.filename}: {told.text}; {REST_LOST}")
+            content = _read_member(file, archive, head)
+            if isinstance(content, RowError):
+                yield 1, RowError(f"{head.filename}: {content.text}; {REST_LOST}")
                 return
-            header.update(told)
+            header.update(content)
             for name, info in members.items():
                 if _SAMPLE.fullmatch(name):
                     number += 1
-                    yield number, _member(file, archive, info)
+                    yield number, _read_member(file, archive, info)
     except _BAD_ZIP as error:
         yield number + 1, RowError(f"damaged log: {' '.join(str(error).split())}; {REST_LOST}")
 
 
-def _member(file: io.BufferedReader[Any], archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Record | RowError:
+def _read_member(file: io.BufferedReader[Any], archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Record | RowError:
     if info.file_size > MAX_RECORD_BYTES:
         return RowError(f"{info.filename} is longer than {MAX_RECORD_BYTES:,} bytes")
     try:
-        data = _unpacked(file, info) if info.compress_type == _ZSTANDARD else archive.read(info)
+        data = _decompress(file, info) if info.compress_type == _ZSTANDARD else archive.read(info)
         text = data.decode()
     except _BAD_ZIP as error:
         return RowError(f"{info.filename} is damaged: {' '.join(str(error).split())}")
     return json_record(text, nan_is_null=True)
 
 
-def _unpacked(file: io.BufferedReader[Any], info: zipfile.ZipInfo) -> bytes:
+def _decompress(file: io.BufferedReader[Any], info: zipfile.ZipInfo) -> bytes:
     """A member packed with Zstandard, as inspect_ai writes since 2025 and zipfile reads only from Python 3.14 on."""
-    with contextlib.closing(_Window(file, info)) as packed, pyarrow.CompressedInputStream(packed, "zstd") as stream:
+    import pyarrow
+
+    with contextlib.closing(_MemberBytes(file, info)) as raw, pyarrow.CompressedInputStream(raw, "zstd") as stream:
         data: bytes = stream.read(info.file_size + 1)
     if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
         raise zipfile.BadZipFile("its length or checksum is not what the zip says")
     return data
 
 
-class _Window(io.RawIOBase):
-    """The packed bytes of one member."""
+class _MemberBytes(io.RawIOBase):
+    """The compressed bytes of one member."""
 
     def __init__(self, file: io.BufferedReader[Any], info: zipfile.ZipInfo) -> None:
         file.seek(info.header_offset)
@@ -225,13 +218,13 @@ LIKELIHOODS = (
     "the sample holds log-likelihoods, no answer in words; only generate_until tasks can be judged: "
     "name the files of the others alone in items.path"
 )
-_NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+))?\.jsonl(?:\.gz)?")
+_LM_EVAL_NAME = re.compile(r"samples_(?P<task>.+?)(?:_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+))?\.jsonl(?:\.gz)?")
 _LM_EVAL_LEFT_OUT = ("arguments", "target", "resps", "filtered_resps")
 
 
 def named_as_lm_eval(name: str) -> bool:
     """Whether the harness names its samples so."""
-    return _NAME.fullmatch(name) is not None
+    return _LM_EVAL_NAME.fullmatch(name) is not None
 
 
 def opens_as_lm_eval(head: bytes) -> bool:
@@ -240,11 +233,11 @@ def opens_as_lm_eval(head: bytes) -> bool:
     return re.match(rb'\{\s*"doc_id"\s*:', first) is not None and b'"resps"' in first
 
 
-def lm_eval_rows(file: io.BufferedReader[Any], stored: InputFile, named: frozenset[str]) -> Iterator[Row]:
-    """A row for each answer, with its line. `named`: columns that the config names."""
-    told = _NAME.fullmatch(re.split(r"[/\\]", stored.name)[-1])
-    task = told["task"] if told else ""
-    model = _model(stored, told["date"]) if told and told["date"] else None
+def lm_eval_rows(file: io.BufferedReader[Any], source: InputFile, named: frozenset[str]) -> Iterator[Row]:
+    """A row for each document, filter and repeat, with its line. `named`: columns that the config names."""
+    name = _LM_EVAL_NAME.fullmatch(re.split(r"[/\\]", source.name)[-1])
+    task = name["task"] if name else ""
+    model = _evaluated_model(source, name["date"]) if name and name["date"] else None
     left_out = [name for name in _LM_EVAL_LEFT_OUT if name not in named]
     for line, sample in json_lines(file, nan_is_null=True):
         if isinstance(sample, RowError):
@@ -261,12 +254,12 @@ def lm_eval_rows(file: io.BufferedReader[Any], stored: InputFile, named: frozens
         row["task"] = task
         row["question_id"] = f"{task}/{sample['doc_id']}" if task else str(sample["doc_id"])
         row["question"] = _prompt(sample.get("arguments"))
-        row["reference"] = _lm_eval_reference(sample.get("target"))
+        row["reference"] = _join_targets(sample.get("target"))
         row["raw_response"] = next(iter(_answers(sample["resps"]) or ()), None)
         if model is not None:
             row["system"] = model
-        applied = sample.get("filter", "none")
-        item_id = row["question_id"] if applied == "none" else f"{row['question_id']}/{applied}"
+        filter_name = sample.get("filter", "none")
+        item_id = row["question_id"] if filter_name == "none" else f"{row['question_id']}/{filter_name}"
         for number, answer in enumerate(answers or [""]):
             repeat = {"id": item_id if len(answers) < 2 else f"{item_id}/{number}", "response": answer}
             yield line, {**row, **repeat}
@@ -300,13 +293,9 @@ def _prompt(arguments: Any) -> Any:
     return first[0] if isinstance(first, list) and first else None
 
 
-def _lm_eval_reference(target: Any) -> Any:
-    return "\n".join(map(str, target)) if isinstance(target, list) else target
-
-
-def _model(stored: InputFile, date: str) -> str | None:
+def _evaluated_model(source: InputFile, date: str) -> str | None:
     """The model that the results of the same evaluation name; None where they are not beside the samples."""
-    beside = stored.beside(f"results_{date}.json")
+    beside = source.beside(f"results_{date}.json")
     if beside is None:
         return None
     try:

@@ -11,7 +11,7 @@ import difflib
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import orjson
@@ -54,8 +54,8 @@ def find_value(column: str) -> Lookup:
     """
     parts = column.split(".")
 
-    def plain(row: Record) -> Any:
-        return row.get(column, _ABSENT)
+    if len(parts) == 1:
+        return lambda row: row.get(column, _ABSENT)
 
     def nested(row: Record) -> Any:
         if column in row:
@@ -70,7 +70,7 @@ def find_value(column: str) -> Lookup:
                 return _ABSENT
         return value
 
-    return plain if len(parts) == 1 else nested
+    return nested
 
 
 def as_identifier(value: Any, name: str) -> str:
@@ -79,7 +79,7 @@ def as_identifier(value: Any, name: str) -> str:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
-    raise BadRowError(f"{name} must be a text or a whole number, not {_shown(value)}")
+    raise BadRowError(f"{name} must be a text or a whole number, not {_abbreviate(value)}")
 
 
 class FieldMap:
@@ -91,32 +91,34 @@ class FieldMap:
         self._columns = {name: items.fields.get(name, name) for name in _IDENTITY}
         content = {name: column for name, column in items.fields.items() if name not in _IDENTITY}
         self._content = [(name, column, find_value(column)) for name, column in content.items()]
-        self._digested = tuple(dict.fromkeys((*CANONICAL_FIELDS, *(name for name, _, _ in self._content))))
+        self._digest_fields = tuple(dict.fromkeys((*CANONICAL_FIELDS, *(name for name, _, _ in self._content))))
         self._labels = [
             (name, label.field, find_value(label.field), label_reader(name, label))
             for name, label in items.labels.items()
         ]
         # nq301 of OpenQA-eval: a column `id` that holds the question's id cannot be the answer's id as well.
         self._digest_only = "id" not in items.fields and items.fields.get("question_id") == "id"
-        self._unseen = {
+        self._missing_columns = {
             **{f"items.fields.{name}": column for name, column in items.fields.items()},
             **{f"items.labels.{name}.field": label.field for name, label in items.labels.items()},
         }
-        self._lookups = {column: find_value(column) for column in self._unseen.values()}
-        self._seen_columns: dict[str, None] = {}
-        self._given: dict[str, bool] = {}
+        self._lookups = {column: find_value(column) for column in self._missing_columns.values()}
+        self._columns_of_rows: dict[str, None] = {}
+        self._has_column: dict[str, bool] = {}
+        """id, question_id, system → whether the rows have it."""
 
     def item(self, own: Record, joined: Record | None, system: str | None) -> MappedRow:
         """The item of a row. `joined` fills in columns that the row itself lacks; `system` is what the file says."""
         row = {**joined, **own} if joined else own
-        if self._unseen:
-            self._note_columns(row)
-        labels = self._labels_of(row)
-        fields = self._fields(row)
+        if self._missing_columns:
+            self._record_columns(row)
+        labels = self._read_labels(row)
+        fields = self._map_fields(row)
         question_id = self._identifier("question_id", row)
         item_id = None if self._digest_only else self._identifier("id", own if "id" not in self._named else row)
         if item_id is None:
-            item_id = self._digest(fields, question_id)
+            content = [[name, fields[name]] for name in self._digest_fields if name in fields]
+            item_id = hashlib.blake2b(as_stored_value([content, question_id]), digest_size=16).hexdigest()
         if system is None:
             system = self._identifier("system", row) or DEFAULT_SYSTEM
         group = self._identity["group"](row)
@@ -133,17 +135,17 @@ class FieldMap:
             labels=labels,
         )
         field_bytes, label_bytes = as_stored_value(fields), as_stored_value(labels) if labels else b"{}"
-        content = hashlib.blake2b(field_bytes, digest_size=16)
+        digest = hashlib.blake2b(field_bytes, digest_size=16)
         question = item.question_id.encode()
         # Lengths keep the parts apart, and a null group differs from an empty text.
         rest = b"%d:%b%d:%b" % (len(label_bytes), label_bytes, len(question), question)
-        content.update(rest if group is None else b"%b:%b" % (rest, group.encode()))
-        return MappedRow(item, field_bytes, label_bytes, content.digest())
+        digest.update(rest if group is None else b"%b:%b" % (rest, group.encode()))
+        return MappedRow(item, field_bytes, label_bytes, digest.digest())
 
     @property
     def digests(self) -> bool:
         """Whether the rows have no id of their own."""
-        return self._digest_only or self._given.get("id") is False
+        return self._digest_only or self._has_column.get("id") is False
 
     def known_id(self, row: Record | None) -> str | None:
         """The id of a row that may be no item, to name it in an error."""
@@ -156,24 +158,24 @@ class FieldMap:
 
     def check_columns(self) -> None:
         """After the last row: a column that the config names and no row ever had is a mistake of the config."""
-        for key, column in self._unseen.items():
-            near = difflib.get_close_matches(column, self._seen_columns, n=1)
-            meant = f"did you mean {near[0]!r}?" if near else f"the rows have {', '.join(self._seen_columns)}"
+        for key, column in self._missing_columns.items():
+            near = difflib.get_close_matches(column, self._columns_of_rows, n=1)
+            meant = f"did you mean {near[0]!r}?" if near else f"the rows have {', '.join(self._columns_of_rows)}"
             raise ConfigError(f"{key}: no row has a column {column!r}; {meant}")
 
-    def _labels_of(self, row: Record) -> dict[str, Any]:
+    def _read_labels(self, row: Record) -> dict[str, Any]:
         labels = {}
         for name, _, find, read in self._labels:
             raw = find(row)
             try:
                 value = None if raw is _ABSENT else read(raw)
             except ValueError as error:
-                raise BadRowError(f"{error}, not {_shown(raw)}") from None
+                raise BadRowError(f"{error}, not {_abbreviate(raw)}") from None
             if value is not None:
                 labels[name] = value
         return labels
 
-    def _fields(self, row: Record) -> dict[str, Any]:
+    def _map_fields(self, row: Record) -> dict[str, Any]:
         fields = dict(row)
         for _, column, _, _ in self._labels:
             fields.pop(column if column in row else column.split(".")[0], None)
@@ -185,42 +187,38 @@ class FieldMap:
         if "response" not in fields:
             column = self.column("response")
             if column in row:
-                taken = "takes it for something else: response must be named under items.fields as well"
-                raise BadRowError(f"no response: the row has the column {column!r}, but the config {taken}")
+                reason = "takes it for something else: response must be named under items.fields as well"
+                raise BadRowError(f"no response: the row has the column {column!r}, but the config {reason}")
             raise BadRowError(f"no response: the row has no column {column!r}")
         # Sorted, so that the order of a file's columns changes neither the stored bytes nor any digest.
         return dict(sorted(fields.items()))
 
     def _identifier(self, name: str, row: Record) -> str | None:
         value = self._identity[name](row)
-        given = value is not _ABSENT
-        if self._given.get(name) is not given:
-            self._check_given(name, given)
-        if not given:
+        present = value is not _ABSENT
+        if self._has_column.get(name) is not present:
+            self._check_presence(name, present)
+        if not present:
             return None
         if type(value) is str and value:
             return value
         column = self._columns[name]
         return as_identifier(value, name if column == name else f"{name} (column {column!r})")
 
-    def _check_given(self, name: str, given: bool) -> None:
-        """Ids, question ids and systems are given by all rows or by none: the first row, or the config, says which."""
-        if self._given.setdefault(name, given or name in self._named) is given:
+    def _check_presence(self, name: str, present: bool) -> None:
+        """Ids, question ids and systems are in all rows or in none: the first row, or the config, says which."""
+        if self._has_column.setdefault(name, present or name in self._named) is present:
             return
         column = self._columns[name]
-        if given:
+        if present:
             raise BadRowError(f"the row has a column {column!r}, which rows before it lack: {name} is for all or none")
         raise BadRowError(f"no {name}: the row has no column {column!r}")
 
-    def _digest(self, fields: Mapping[str, Any], question_id: str | None) -> str:
-        content = [[name, fields[name]] for name in self._digested if name in fields]
-        return hashlib.blake2b(as_stored_value([content, question_id]), digest_size=16).hexdigest()
-
-    def _note_columns(self, row: Record) -> None:
-        self._seen_columns.update(dict.fromkeys(list(row)[:50]))
-        for key, column in list(self._unseen.items()):
+    def _record_columns(self, row: Record) -> None:
+        self._columns_of_rows.update(dict.fromkeys(list(row)[:50]))
+        for key, column in list(self._missing_columns.items()):
             if self._lookups[column](row) is not _ABSENT:
-                del self._unseen[key]
+                del self._missing_columns[key]
 
 
 def as_stored_value(value: Any) -> bytes:
@@ -231,7 +229,7 @@ def as_stored_value(value: Any) -> bytes:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _shown(value: Any) -> str:
+def _abbreviate(value: Any) -> str:
     if value is None:
         return "null"
     text = ascii(value)

@@ -1,10 +1,7 @@
-"""A file of bytes wherever it lies: what reading and watching it needs, and the form of it on this machine's disk.
+"""Input files, and what every reader of a file format yields: a line number with a row or with what is wrong there.
 
-Hides the rules for paths and globs; `remote` has the other form, objects of S3 and Google Cloud Storage.
-
-What every reader of a file format gives: a place in the file and a row, or what is wrong with it.
-
-A fault is a value here: whether it stops the run is for the caller to say.
+Hides the rules for paths and globs on this machine's disk; `remote_files` has the objects of S3 and Google Cloud
+Storage. A bad row is a value (RowError): whether it stops the run is for the caller to say.
 """
 
 from __future__ import annotations
@@ -12,9 +9,11 @@ from __future__ import annotations
 import datetime
 import decimal
 import io
+import math
 import re
 import uuid
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +30,10 @@ BOM = b"\xef\xbb\xbf"
 DAMAGE = (EOFError, OSError, zlib.error)
 """What reading a damaged file raises, a cut or corrupt gzip above all."""
 REST_LOST = "the rest of the file cannot be read"
+MAGIC = re.compile(r"[*?\[]")
+"""What makes a path a pattern."""
+_MISSING = ("NAType", "NaTType")
+"""Types by which pandas says that a value is missing."""
 
 Record = dict[str, Any]
 
@@ -51,8 +54,39 @@ class UnsupportedValueError(ValueError):
     """A value that has no place in an item, though the format would allow it."""
 
 
-def as_scalar(value: Any) -> str:
-    """A single value that JSON lacks, as text: ISO dates and times, exact decimals by their digits; else UnfitError."""
+def as_json_value(value: Any, nan_is_null: bool = False) -> Any:
+    """A value of a table or of Python as JSON has it; UnsupportedValueError where there is none.
+
+    Dates and times become ISO text, exact decimals their digits. `nan_is_null`: as pandas writes what is missing.
+    """
+    kind = type(value)
+    if value is None or kind is str or kind is bool or kind is int:
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        if nan_is_null and math.isnan(value):
+            return None
+        raise UnsupportedValueError(f"{float(value)} is not a value of JSON")
+    if isinstance(value, list | tuple):
+        return [as_json_value(entry, nan_is_null) for entry in value]
+    if isinstance(value, Mapping):
+        if wrong := [key for key in value if not isinstance(key, str)]:
+            raise UnsupportedValueError(f"a key must be a text, not {wrong[0]!r}")
+        return {str.__str__(key): as_json_value(entry, nan_is_null) for key, entry in value.items()}
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int(value)
+    if kind.__name__ in _MISSING:
+        return None
+    for name in ("tolist", "to_list"):  # an array, a series, a number of NumPy
+        if callable(convert := getattr(value, name, None)) and type(plain := convert()) is not kind:
+            return as_json_value(plain, nan_is_null)
+    return _scalar_text(value)
+
+
+def _scalar_text(value: Any) -> str:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, decimal.Decimal | uuid.UUID | datetime.timedelta):
@@ -75,12 +109,6 @@ def describe_damage(error: BaseException) -> RowError:
     return RowError(f"damaged file: {error}; {REST_LOST}")
 
 
-pass  # MOVED-EMPTY
-
-MAGIC = re.compile(r"[*?\[]")
-"""What makes a pattern of a path."""
-
-
 class InputFile(Protocol):
     """A file that items are read from."""
 
@@ -96,7 +124,7 @@ class InputFile(Protocol):
         """Its bytes, seekable; ConfigError where they cannot be had."""
 
     def stamp(self) -> dict[str, Any]:
-        """What is another as soon as the content is: without reading the content."""
+        """What differs as soon as the content does, without reading the content."""
 
     def beside(self, name: str) -> InputFile | None:
         """The file of that name in the same folder, if there is one."""
@@ -104,25 +132,22 @@ class InputFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalFile:
-    """A file on this machine's disk."""
+    """A file on this machine's disk, watched by its size and time of the last change."""
 
     location: str
     path: Path
 
     @property
     def name(self) -> str:
-        """What errors call it."""
         return str(self.path)
 
     def open(self) -> io.BufferedReader[Any]:
-        """Its bytes."""
         try:
             return io.BufferedReader(io.FileIO(self.path), CHUNK)
         except OSError as error:
             raise ConfigError(f"{self.name}: cannot be read: {error.strerror}") from None
 
     def stamp(self) -> dict[str, Any]:
-        """Size and time of the last change."""
         try:
             status = self.path.stat()
         except OSError as error:
@@ -130,7 +155,6 @@ class LocalFile:
         return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
     def beside(self, name: str) -> LocalFile | None:
-        """The file of that name in the same folder, if there is one."""
         path = self.path.with_name(name)
         return LocalFile(name, path) if path.is_file() else None
 

@@ -25,7 +25,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 _TIMEOUT_S = 20.0
 _BATCH = 512
-_SHOWN = 20
+_MAX_NAMES = 20
 _DISK_DATASET, _DISK_SPLITS = "state.json", "dataset_dict.json"
 """What `save_to_disk` writes: into the directory of one split, of several."""
 
@@ -44,33 +44,26 @@ class DatasetSource:
     system: str | None = None
 
     @property
-    def location(self) -> str:
-        """The dataset as the config names it."""
-        return self.hub.path
-
-    @property
     def name(self) -> str:
-        """What errors call it."""
         parts = [str(self.directory or self.hub.path), self.hub.config, self.hub.split]
         return " ".join(part for part in parts if part)
 
     def stamp(self) -> dict[str, Any]:
         """The commit; of a directory a digest of its files' names, sizes and times."""
         if self.directory is None:
-            return {"revision": self.commit}
+            return {"path": self.hub.path, "revision": self.commit}
         digest = hashlib.blake2b(digest_size=16)
         files = sorted(path for path in self.directory.rglob("*") if path.is_file())
         for path in files:
             status = path.stat()
             digest.update(f"{path.relative_to(self.directory)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-        return {"files": len(files), "digest": digest.hexdigest()}
+        return {"path": self.hub.path, "files": len(files), "digest": digest.hexdigest()}
 
     def rows(self) -> Generator[Row, None, None]:
-        """Every row with its number."""
         from datasets.exceptions import DatasetNotFoundError
 
-        with _quiet():
-            split = self._split(_told(self._opened, DatasetNotFoundError))
+        with _hide_progress():
+            split = self._select_split(_translate_errors(self._open, DatasetNotFoundError))
         number = 0
         try:
             for batch in split.with_format("arrow").iter(batch_size=_BATCH):
@@ -80,28 +73,25 @@ class DatasetSource:
         except Exception as error:  # of the network, the file system, Arrow or the format: each library has its own
             raise ItemError(f"items.hf: {self.name}: cannot be read after row {number}: {_short(error)}") from None
 
-    def _opened(self) -> Any:
+    def _open(self) -> Any:
         import datasets
 
         if self.directory is not None and (self.directory / _DISK_DATASET).is_file():
             return datasets.DatasetDict({"": datasets.load_from_disk(str(self.directory))})
         if self.directory is not None and (self.directory / _DISK_SPLITS).is_file():
             return datasets.load_from_disk(str(self.directory))
-        place, commit = self._place()
+        location = self.hub.path if self.directory is None else str(self.directory)
         try:
-            return datasets.load_dataset(place, self.hub.config, revision=commit, streaming=True)
+            return datasets.load_dataset(location, self.hub.config, revision=self.commit, streaming=True)
         except ValueError as error:
             # Of several configs none is named, or the named one does not exist; else the files themselves are wrong.
-            known = datasets.get_dataset_config_names(place, revision=commit)
+            known = datasets.get_dataset_config_names(location, revision=self.commit)
             if self.hub.config in known or (self.hub.config is None and len(known) == 1):
                 raise ConfigError(f"items.hf.path: {self.hub.path}: cannot be read: {_short(error)}") from None
             problem = "must name one" if self.hub.config is None else f"there is no config {self.hub.config!r}"
-            raise ConfigError(f"items.hf.config: {problem} of {self.hub.path}: {_listed(known)}") from None
+            raise ConfigError(f"items.hf.config: {problem} of {self.hub.path}: {_join_names(known)}") from None
 
-    def _place(self) -> tuple[str, str | None]:
-        return (self.hub.path, self.commit) if self.directory is None else (str(self.directory), None)
-
-    def _split(self, splits: Any) -> Any:
+    def _select_split(self, splits: Any) -> Any:
         """The split that the config names, without its images and sounds, which no judge reads."""
         import datasets
 
@@ -112,13 +102,13 @@ class DatasetSource:
             raise ConfigError(f"items.hf.split: {self.hub.path} was saved as one split without a name; leave split out")
         if name is None or name not in splits:
             problem = "must name one" if name is None else f"there is no split {name!r}"
-            raise ConfigError(f"items.hf.split: {problem} of {self.hub.path}: {_listed(list(splits))}")
+            raise ConfigError(f"items.hf.split: {problem} of {self.hub.path}: {_join_names(list(splits))}")
         split = splits[name]
         media = (datasets.Image, datasets.Audio, datasets.Video)
-        unread = [column for column, kind in (split.features or {}).items() if isinstance(kind, media)]
-        if unread and isinstance(split, datasets.IterableDataset):
+        dropped = [column for column, kind in (split.features or {}).items() if isinstance(kind, media)]
+        if dropped and isinstance(split, datasets.IterableDataset):
             split = split.decode(False)  # or they are decoded before they are left out
-        return split.remove_columns(unread) if unread else split
+        return split.remove_columns(dropped) if dropped else split
 
 
 def dataset_source(hub: Hub, base: Path) -> DatasetSource:
@@ -135,10 +125,10 @@ def dataset_source(hub: Hub, base: Path) -> DatasetSource:
         raise ConfigError(f"items.hf.path: {directory} is a file; name it under items.path")
     if not _HUB_NAME.fullmatch(hub.path):
         raise ConfigError(f"items.hf.path: there is no directory {directory}, and no dataset of the Hub is named so")
-    return DatasetSource(hub, None, _told(lambda: _commit(hub)))
+    return DatasetSource(hub, None, _translate_errors(lambda: _find_commit(hub)))
 
 
-def _commit(hub: Hub) -> str:
+def _find_commit(hub: Hub) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.errors import RevisionNotFoundError
 
@@ -151,20 +141,20 @@ def _commit(hub: Hub) -> str:
         refs = api.list_repo_refs(hub.path, repo_type="dataset")
         known = [ref.name for ref in (*refs.branches, *refs.tags)]
         raise ConfigError(
-            f"items.hf.revision: there is no revision {hub.revision!r} of {hub.path}: {_listed(known)}"
+            f"items.hf.revision: there is no revision {hub.revision!r} of {hub.path}: {_join_names(known)}"
         ) from None
     if commit is None:
         raise ConfigError(f"items.hf.path: the Hub names no commit of {hub.path}")
     return commit
 
 
-def _told(question: Callable[[], _Result], *absent: type[Exception]) -> _Result:
-    """The libraries' answer, or their error as one of the config. `absent`: errors that mean there is no dataset."""
+def _translate_errors(call: Callable[[], _Result], *absent: type[Exception]) -> _Result:
+    """The libraries' answer; their errors become ConfigErrors. `absent`: errors that mean there is no dataset."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     missing: tuple[type[Exception], ...] = (RepositoryNotFoundError, *absent)
     try:
-        return question()
+        return call()
     except ConfigError:
         raise
     except GatedRepoError as error:
@@ -178,21 +168,21 @@ def _told(question: Callable[[], _Result], *absent: type[Exception]) -> _Result:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _hide_progress() -> Iterator[None]:
     """No progress bars of the library between ours."""
     import datasets
 
-    shown = datasets.are_progress_bars_disabled() is False
+    enabled = not datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             datasets.enable_progress_bars()
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "") or "none"
+def _join_names(names: list[str]) -> str:
+    return ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "") or "none"
 
 
 def _short(error: Exception) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
 import os
 import re
 import shutil
@@ -22,13 +21,12 @@ import orjson
 
 from runner.errors import InputError, ItemError, RunLocked
 
-from .files import UnsupportedValueError, as_scalar
+from .files import UnsupportedValueError, as_json_value
 
 FILE = "given.jsonl"
 _IN_MEMORY = 64 * 2**20
 """More bytes than this wait on disk until the run has a directory."""
 _SLICE = 1_000
-_MISSING = ("NAType", "NaTType")
 
 
 class InMemoryItems:
@@ -38,7 +36,7 @@ class InMemoryItems:
         self._rows = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
         self.digest = ""
         """Of all rows, whatever their order and that of their columns: a frame may have none that is its own."""
-        self._written = ""
+        self._file_digest = ""
         try:
             self._read(items)
         except BaseException:
@@ -46,24 +44,24 @@ class InMemoryItems:
             raise
 
     def _read(self, items: object) -> None:
-        written = hashlib.blake2b(digest_size=16)
+        file_digest = hashlib.blake2b(digest_size=16)
         count = total = 0
-        for row in read_rows(items):
-            line, known_by = _line(row, f"items[{count}]")
+        for row in iterate_rows(items):
+            line, identity = _serialize(row, f"items[{count}]")
             self._rows.write(line)
-            written.update(line)
+            file_digest.update(line)
             # A sum has no order, and holds no row in memory.
-            total += int.from_bytes(hashlib.blake2b(known_by, digest_size=32).digest())
+            total += int.from_bytes(hashlib.blake2b(identity, digest_size=32).digest())
             count += 1
         if not count:
             raise ItemError("items: there are none")
-        self._written = written.hexdigest()
+        self._file_digest = file_digest.hexdigest()
         self.digest = f"{count}-{total % 2**256:064x}"
 
     def place(self, directory: Path) -> None:
         """Have the rows in the run's directory; a file that holds the same already is left alone."""
         path = directory / FILE
-        if path.exists() and _digest(path) == self._written:
+        if path.exists() and _digest(path) == self._file_digest:
             return
         fresh = path.with_suffix(".new")
         try:
@@ -84,12 +82,12 @@ class InMemoryItems:
 def restate_errors(error: InputError, directory: Path) -> InputError:
     """The error with `items[3]` where it names the fourth line of the given rows' file."""
     path = re.escape(str(directory / FILE))
-    told = re.sub(rf"{path}:(\d+)", lambda found: f"items[{int(found[1]) - 1}]", error.message)
-    return type(error)(re.sub(path, "items", told))
+    message = re.sub(rf"{path}:(\d+)", lambda match: f"items[{int(match[1]) - 1}]", error.message)
+    return type(error)(re.sub(path, "items", message))
 
 
-def read_rows(items: Any) -> Iterator[object]:
-    """The rows of whatever holds rows, told by what it can do: no library is imported for it."""
+def iterate_rows(items: Any) -> Iterator[object]:
+    """The rows of whatever holds rows, known by its methods: no library is imported for it."""
     if hasattr(items, "collect_schema") and hasattr(items, "collect"):  # a lazy frame of Polars
         items = items.collect()
     if hasattr(items, "iter_rows") and hasattr(items, "to_dicts"):  # Polars
@@ -110,8 +108,8 @@ def read_rows(items: Any) -> Iterator[object]:
         yield from items  # dicts, also those of datasets.Dataset
 
 
-def _line(row: object, place: str) -> tuple[bytes, bytes]:
-    """The row as a line of JSON; and as what it is known by, the same with its keys in order."""
+def _serialize(row: object, place: str) -> tuple[bytes, bytes]:
+    """The row as a line of JSON, and the same with its keys in order, which identifies it."""
     if not isinstance(row, Mapping):
         raise ItemError(f"{place}: a dict is wanted, not {type(row).__name__}")
     plain = {}
@@ -119,7 +117,7 @@ def _line(row: object, place: str) -> tuple[bytes, bytes]:
         if not isinstance(column, str):
             raise ItemError(f"{place}: the name of a column must be a text, not {column!r}")
         try:
-            plain[column] = _plain(value)
+            plain[column] = as_json_value(value, nan_is_null=True)
         except UnsupportedValueError as error:
             raise ItemError(f"{place}: column {column!a}: {error}") from None
         except RecursionError:
@@ -128,47 +126,17 @@ def _line(row: object, place: str) -> tuple[bytes, bytes]:
         try:
             return orjson.dumps(plain) + b"\n", orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # whole numbers beyond 64 bits, which orjson does not write; or no UTF-8
-            line, known_by = (json.dumps(plain, ensure_ascii=False, sort_keys=sort) for sort in (False, True))
-            return line.encode() + b"\n", known_by.encode()
+            line, identity = (json.dumps(plain, ensure_ascii=False, sort_keys=sort) for sort in (False, True))
+            return line.encode() + b"\n", identity.encode()
     except UnicodeEncodeError:
         raise ItemError(f"{place}: holds half of a surrogate pair (as \\ud83d alone)") from None
     except (RecursionError, ValueError) as error:
         raise ItemError(f"{place}: {error}") from None
 
 
-def _plain(value: Any) -> Any:
-    """The value as JSON has it. What is not a number to pandas is missing."""
-    kind = type(value)
-    if value is None or kind is str or kind is bool or kind is int:
-        return value
-    if kind.__name__ in _MISSING:
-        return None
-    if isinstance(value, float):
-        if math.isinf(value):
-            raise UnsupportedValueError(f"{float(value)} is not a value of JSON")
-        return None if math.isnan(value) else float(value)
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, Mapping):
-        if strangers := [key for key in value if not isinstance(key, str)]:
-            raise UnsupportedValueError(f"a key must be a text, not {strangers[0]!r}")
-        return {str.__str__(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    for name in ("tolist", "to_list"):  # an array, a series, a number of NumPy
-        if callable(convert := getattr(value, name, None)) and type(plain := convert()) is not kind:
-            return _plain(plain)
-    return as_scalar(value)
-
-
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
-        digest = hashlib.blake2b(digest_size=16)
-        while part := file.read(2**20):
-            digest.update(part)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _private(path: str, flags: int) -> int:

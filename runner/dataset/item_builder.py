@@ -1,8 +1,6 @@
-"""The joined reference: rows by their key, loaded once and kept in memory, and which of them each system answered.
+"""A row of the inputs → an item with the template that each judge gives it, or why the row makes none.
 
-One row of the inputs → an item with the template that each judge gives it, or why the row makes none.
-
-What staging does to every row, and what `jurybox try` does to one.
+Staging does this to every row, `jurybox try` to one. The reference that rows are joined to is kept in memory.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ class ReferenceRow:
 
 
 class Reference:
-    """Every row of the reference by the value of `join.on`."""
+    """The rows of the reference by the value of `join.on`."""
 
     def __init__(self, join: Join, sources: Sequence[Source]) -> None:
         self._on = join.on
@@ -68,15 +66,15 @@ class Reference:
         for system, flags in answered.items():
             missing = [key for key, match in self._rows.items() if not flags[match.place]]
             if missing:
-                shown = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
-                lines.append(f"system {system!r} lacks {len(missing)} of {len(self._rows)} questions: {shown}")
+                some = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
+                lines.append(f"system {system!r} lacks {len(missing)} of {len(self._rows)} questions: {some}")
         if lines:
             raise ItemError("items.join.expect: all is not met (rejected rows do not count)\n  " + "\n  ".join(lines))
 
     def _add(self, row: Record, where: str) -> None:
         key = self._key(row)
         known = self._rows.setdefault(key, ReferenceRow(len(self._rows), row, where))
-        if known.columns is not row and _text(known.columns) != _text(row):
+        if known.columns is not row and json.dumps(known.columns, sort_keys=True) != json.dumps(row, sort_keys=True):
             raise BadRowError(f"{self._on} {key!r} stands at {known.where} with different content")
 
     def _key(self, row: Record) -> str:
@@ -85,13 +83,6 @@ class Reference:
             name = "null" if value is None else "missing" if not isinstance(value, float | list | dict) else "no text"
             raise BadRowError(f"the column {self._on!r} that items.join.on names is {name}")
         return as_identifier(value, f"{self._on} (items.join.on)")
-
-
-def _text(row: Record) -> str:
-    return json.dumps(row, sort_keys=True)
-
-
-pass  # MOVED-EMPTY
 
 
 class BuiltItem(NamedTuple):
@@ -105,13 +96,13 @@ class BuiltItem(NamedTuple):
 
 
 class ItemBuilder:
-    """Rows of a config's items, joined, mapped and routed."""
+    """Joins, maps and routes the rows of a config's items."""
 
     def __init__(self, items: Items, judges: Sequence[Judge], reference: Reference | None) -> None:
         self._items = items
         self._judges = judges
         self._reference = reference
-        self._injections = [InjectionDetector(judge) for judge in judges]
+        self._detectors = [InjectionDetector(judge) for judge in judges]
         self.fields = FieldMap(items)
 
     def build(self, row: Record | RowError, system: str | None) -> BuiltItem:
@@ -125,8 +116,8 @@ class ItemBuilder:
     def signs(self, item: Item, templates: Sequence[str | None]) -> list[str | None]:
         """By judge, the signs that the item's text may be meant to steer it, with commas; None where it leaves it."""
         return [
-            None if template is None else ",".join(injections.detect(item, template))
-            for injections, template in zip(self._injections, templates, strict=True)
+            None if template is None else ",".join(detector.detect(item, template))
+            for detector, template in zip(self._detectors, templates, strict=True)
         ]
 
     def _template(self, judge: Judge, item: Item) -> str | None:

@@ -68,7 +68,7 @@ def json_array(file: io.BufferedReader[Any]) -> Iterator[Row]:
     """The objects of one JSON array, an element at a time, by the same decoder as lines: ijson knows neither line
     numbers nor keys given twice."""
     array = _ArrayStream(file, _STRICT)
-    yield from _told(array, array.rows())
+    yield from _yield_errors(array, array.rows())
 
 
 def json_member(file: io.BufferedReader[Any], name: str, before: Record) -> Iterator[Row]:
@@ -77,10 +77,11 @@ def json_member(file: io.BufferedReader[Any], name: str, before: Record) -> Iter
     NaN is read as null, and nothing after the array is looked at.
     """
     array = _ArrayStream(file, _NAN_IS_NULL)
-    yield from _told(array, array.member(name, before))
+    yield from _yield_errors(array, array.member(name, before))
 
 
-def _told(array: _ArrayStream, rows: Iterator[Row]) -> Iterator[Row]:
+def _yield_errors(array: _ArrayStream, rows: Iterator[Row]) -> Iterator[Row]:
+    """The rows; what ends them early becomes a RowError at its line."""
     try:
         yield from rows
     except DAMAGE as error:
@@ -105,7 +106,7 @@ class _ArrayStream:
         self.line = 1
 
     def rows(self) -> Iterator[Row]:
-        self._skip("\ufeff")
+        self._skip_bom()
         if self._next() != "[":
             raise json.JSONDecodeError("the file holds no array (one object a line: items.format: jsonl)", "", 0)
         self._move(1)
@@ -117,14 +118,14 @@ class _ArrayStream:
             raise json.JSONDecodeError("something follows the array", "", 0)
 
     def member(self, name: str, before: Record) -> Iterator[Row]:
-        self._skip("\ufeff")
+        self._skip_bom()
         mark = self._next()
         if mark != "{":
             raise json.JSONDecodeError("the file holds no object", "", 0)
         while mark != "}":
             self._move(1)
             self._next()
-            key = self._taken()
+            key = self._take_value()
             if not isinstance(key, str) or self._next() != ":":
                 raise json.JSONDecodeError("expecting a name and ':'", "", 0)
             self._move(1)
@@ -134,28 +135,33 @@ class _ArrayStream:
                     yield from self._elements()
                 return
             self._next()
-            before[key] = self._taken()
+            before[key] = self._take_value()
             mark = self._next()
             if mark not in (",", "}"):
                 raise json.JSONDecodeError("expecting ',' or '}' after a member", "", 0)
         raise json.JSONDecodeError(f"the object has no array {name!r}", "", 0)
 
-    def _taken(self) -> Any:
-        """The value at hand, which is then passed."""
-        end, value, unfit = self._value()
-        if unfit is not None:
-            raise json.JSONDecodeError(unfit, "", 0)
+    def _take_value(self) -> Any:
+        """The value at hand; moves on behind it."""
+        end, value, problem = self._value()
+        if problem is not None:
+            raise json.JSONDecodeError(problem, "", 0)
         self._move(end - self._at)
         return value
 
     def _elements(self) -> Iterator[Row]:
         while True:
             self._next()
-            end, row = self._element()
+            end, value, problem = self._value()
+            text = self._text[self._at : end]
+            if problem is None:
+                row = _check_record(value, text)
+            else:
+                row = RowError(problem, value if isinstance(value, dict) else None)
             try:
-                self._text[self._at : end].encode()
+                text.encode()
             except UnicodeEncodeError as error:
-                before = self._text[self._at : self._at + error.start].encode("utf-8", "surrogateescape")
+                before = text[: error.start].encode("utf-8", "surrogateescape")
                 row = describe_encoding_error(self._offset + len(before))
             yield self.line, row
             self._move(end - self._at)
@@ -165,13 +171,6 @@ class _ArrayStream:
             self._move(1)
             if mark == "]":
                 return
-
-    def _element(self) -> tuple[int, Record | RowError]:
-        """Where the element at hand ends, and what it is."""
-        end, value, unfit = self._value()
-        if unfit is not None:
-            return end, RowError(unfit, value if isinstance(value, dict) else None)
-        return end, _checked(value, self._text[self._at : end])
 
     def _value(self) -> tuple[int, Any, str | None]:
         """Where the value at hand ends, the value, and why it has no place in an item.
@@ -211,16 +210,16 @@ class _ArrayStream:
                 parts.append(self._file.read1(size))
                 self._ended = not parts[-1]
                 size -= len(parts[-1])
-            except DAMAGE as error:  # told after the elements before it
+            except DAMAGE as error:  # reported after the elements before it
                 self._damage = error
         data = self._decoder.decode(b"".join(parts), final=self._ended)
         self._text = self._text[self._at :] + data
         self._at = 0
 
     def _move(self, count: int) -> None:
-        passed = self._text[self._at : self._at + count]
-        self.line += passed.count("\n")
-        self._offset += len(passed.encode("utf-8", "surrogateescape"))
+        text = self._text[self._at : self._at + count]
+        self.line += text.count("\n")
+        self._offset += len(text.encode("utf-8", "surrogateescape"))
         self._at += count
 
     def _next(self) -> str:
@@ -234,8 +233,8 @@ class _ArrayStream:
                 return ""
             self._fill(CHUNK)
 
-    def _skip(self, mark: str) -> None:
-        if self._next() == mark:
+    def _skip_bom(self) -> None:
+        if self._next() == "\ufeff":
             self._move(1)
 
 
@@ -246,15 +245,16 @@ def json_record(text: str, nan_is_null: bool = False) -> Record | RowError:
     except json.JSONDecodeError as error:
         return RowError(f"not JSON: {error.msg} (column {error.colno})")
     except UnsupportedValueError as error:
-        return RowError(str(error), _lenient(text))
+        value = _LENIENT.decode(text)
+        return RowError(str(error), value if isinstance(value, dict) else None)
     except RecursionError:
         return RowError("not usable JSON: nested too deeply")
     except ValueError as error:
         return RowError(f"not usable JSON: {error}")
-    return _checked(value, text)
+    return _check_record(value, text)
 
 
-def _checked(value: Any, text: str) -> Record | RowError:
+def _check_record(value: Any, text: str) -> Record | RowError:
     if not isinstance(value, dict):
         return RowError(f"not a JSON object but {_kind(value)}")
     if _ESCAPED_SURROGATE.search(text):
@@ -290,11 +290,6 @@ def _constant(text: str) -> Any:
 _STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
 _NAN_IS_NULL = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=lambda text: None)
 _LENIENT = json.JSONDecoder()
-
-
-def _lenient(text: str) -> Record | None:
-    value = _LENIENT.decode(text)
-    return value if isinstance(value, dict) else None
 
 
 def _kind(value: Any) -> str:

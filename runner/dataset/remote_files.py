@@ -24,7 +24,7 @@ _BLOCK = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """An object. Its name is its URL."""
+    """An object, watched by its size and ETag. Its name is its URL."""
 
     key: str
     """The config's key that names it."""
@@ -35,21 +35,17 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
         return self.location
 
     def open(self) -> io.BufferedReader[Any]:
-        """Its bytes, read a block at a time."""
         size, _ = self._head()
         return io.BufferedReader(_RangeReader(self, size), _BLOCK)
 
     def stamp(self) -> dict[str, Any]:
-        """Size and ETag."""
         size, etag = self._head()
         return {"size": size, "ETag": etag}
 
     def beside(self, name: str) -> RemoteFile | None:
-        """The object of that name under the same prefix, if there is one."""
         file = replace(
             self,
             location=f"{self.location.rpartition('/')[0]}/{name}",

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 from runner.config import Items, RunConfig
 from runner.errors import ConfigError
@@ -21,7 +21,7 @@ from runner.object_storage import is_remote, without_secrets
 
 from .eval_logs import inspect_rows, lm_eval_rows, named_as_lm_eval, opens_as_inspect, opens_as_lm_eval
 from .files import BOM, CHUNK, DAMAGE, InputFile, LocalFile, Row, local_files
-from .huggingface import dataset_source
+from .huggingface import DatasetSource, dataset_source
 from .json_reader import json_array, json_lines
 from .remote_files import remote_files
 from .table_reader import csv_rows, parquet_rows
@@ -34,34 +34,12 @@ _ENDINGS = {
     ".parquet": "parquet",
     ".eval": "inspect",
 }
-_AT_ONCE = 16
+_MAX_REQUESTS = 16
 _URL = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|hf:")
 _FORMS = "local files, s3:// and gs:// URLs are read; a dataset of the Hugging Face Hub is named by items.hf"
 
 
-class Source(Protocol):
-    """Something that rows come from."""
-
-    @property
-    def location(self) -> str:
-        """As the config names it, a glob's match relative to the config's folder."""
-
-    @property
-    def name(self) -> str:
-        """What errors call it."""
-
-    @property
-    def system(self) -> str | None:
-        """Whose answers its rows are, where the config says so."""
-
-    def rows(self) -> Generator[Row, None, None]:
-        """Every row with its place, or what is wrong there."""
-
-    def stamp(self) -> dict[str, Any]:
-        """What is another as soon as the rows are."""
-
-
-class _Unzipped(io.RawIOBase):
+class _GzipReader(io.RawIOBase):
     """Gives out all that was unzipped before damage is met; a buffer right over GzipFile would swallow some of it."""
 
     def __init__(self, file: gzip.GzipFile) -> None:
@@ -80,7 +58,7 @@ class _Unzipped(io.RawIOBase):
 class FileSource:
     """One file of rows."""
 
-    stored: InputFile
+    file: InputFile
     format: str
     sniff: bool
     """The ending named the format, not the user: a .json file may then hold one object a line or a log of inspect_ai,
@@ -90,34 +68,28 @@ class FileSource:
     """Columns that the config names: logs of evaluations leave out the bulky ones that it does not."""
 
     @property
-    def location(self) -> str:
-        """Its path relative to the config's folder, or as the config gives it."""
-        return self.stored.location
-
-    @property
     def name(self) -> str:
-        """What errors call it."""
-        return self.stored.name
+        return self.file.name
 
     def stamp(self) -> dict[str, Any]:
-        """Size, and the time of the last change or the ETag."""
-        return self.stored.stamp()
+        """Its path as the config names it, and what differs as soon as the rows do."""
+        return {"path": self.file.location, **self.file.stamp()}
 
     def rows(self) -> Generator[Row, None, None]:
-        """Every row with its place, or what is wrong there."""
-        if self.format == "parquet" and isinstance(self.stored, LocalFile):
-            yield from parquet_rows(self.stored.path)
+        """Every row with its line or number, or what is wrong there."""
+        if self.format == "parquet" and isinstance(self.file, LocalFile):
+            yield from parquet_rows(self.file.path)
             return
         with ExitStack() as stack:
-            raw = stack.enter_context(self.stored.open())
+            raw = stack.enter_context(self.file.open())
             if self.format == "parquet":
                 yield from parquet_rows(raw)
                 return
             file = raw
             if raw.peek(2)[:2] == b"\x1f\x8b":
-                unzipped: Any = _Unzipped(stack.enter_context(gzip.GzipFile(fileobj=raw)))
-                file = stack.enter_context(io.BufferedReader(unzipped, CHUNK))
-            yield from self._read(file, self._seen_format(file) if self.sniff else self.format)
+                reader: Any = _GzipReader(stack.enter_context(gzip.GzipFile(fileobj=raw)))
+                file = stack.enter_context(io.BufferedReader(reader, CHUNK))
+            yield from self._read(file, self._detect_format(file) if self.sniff else self.format)
 
     def _read(self, file: io.BufferedReader[Any], format: str) -> Iterator[Row]:
         if format == "csv":
@@ -127,10 +99,10 @@ class FileSource:
         if format == "inspect":
             return inspect_rows(file, self.columns)
         if format == "lm-eval":
-            return lm_eval_rows(file, self.stored, self.columns)
+            return lm_eval_rows(file, self.file, self.columns)
         return json_array(file)
 
-    def _seen_format(self, file: io.BufferedReader[Any]) -> str:
+    def _detect_format(self, file: io.BufferedReader[Any]) -> str:
         """What the file's start says beyond its ending."""
         try:
             head = file.peek(4096).removeprefix(BOM).lstrip()
@@ -138,9 +110,13 @@ class FileSource:
             return "jsonl" if self.format == "json" else self.format  # reading the lines tells the damage's place
         if self.format == "json" and opens_as_inspect(head):
             return "inspect"
-        if self.format == "jsonl" and named_as_lm_eval(_last_name(self.stored)) and opens_as_lm_eval(head):
+        if self.format == "jsonl" and named_as_lm_eval(_last_name(self.file)) and opens_as_lm_eval(head):
             return "lm-eval"
         return "jsonl" if self.format == "json" and head.startswith(b"{") else self.format
+
+
+Source = FileSource | DatasetSource
+"""What rows come from: its `name` for errors, whose answers they are, its rows, and a stamp to see changes by."""
 
 
 def item_sources(items: Items, base: Path) -> list[Source]:
@@ -156,17 +132,16 @@ def item_sources(items: Items, base: Path) -> list[Source]:
             raise ConfigError("items.systems: names no system")
         named = [(f"items.systems.{system}", pattern, system) for system, pattern in items.systems.items()]
         return [
-            _source(key, stored, items.format, system, columns)
+            _source(key, file, items.format, system, columns)
             for key, pattern, system in named
-            for stored in _stored(key, pattern, base)
+            for file in _input_files(key, pattern, base)
         ]
     patterns = items.path if isinstance(items.path, list) else [items.path or ""]
     if not patterns:
         raise ConfigError("items.path: names no file")
-    found = [stored for pattern in patterns for stored in _stored("items.path", pattern, base)]
-    # A file that two globs match is read once.
-    once = {stored.name: stored for stored in found}.values()
-    return [_source("items.path", stored, items.format, None, columns) for stored in once]
+    # By name: a file that two globs match is read once.
+    files = {file.name: file for pattern in patterns for file in _input_files("items.path", pattern, base)}
+    return [_source("items.path", file, items.format, None, columns) for file in files.values()]
 
 
 def reference_sources(items: Items, base: Path) -> list[Source]:
@@ -174,9 +149,8 @@ def reference_sources(items: Items, base: Path) -> list[Source]:
     if items.join is None:
         return []
     key = "items.join.path"
-    return [
-        _source(key, stored, None, None, frozenset([items.join.on])) for stored in _stored(key, items.join.path, base)
-    ]
+    columns = frozenset([items.join.on])
+    return [_source(key, file, None, None, columns) for file in _input_files(key, items.join.path, base)]
 
 
 def input_signature(config: RunConfig, base: Path) -> dict[str, Any]:
@@ -186,13 +160,12 @@ def input_signature(config: RunConfig, base: Path) -> dict[str, Any]:
 
 def signature_of(items: Items, sources: Sequence[Source]) -> dict[str, Any]:
     """The signature of inputs that are already found."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:  # a request for each object of S3 or Google Cloud Storage
-        stamps = pool.map(lambda source: source.stamp(), sources)
-        files = [{"path": source.location, **stamp} for source, stamp in zip(sources, stamps, strict=True)]
-    return {"files": files, "items": items.model_dump(mode="json")}
+    with ThreadPoolExecutor(_MAX_REQUESTS) as pool:  # a request for each object of S3 or Google Cloud Storage
+        stamps = list(pool.map(lambda source: source.stamp(), sources))
+    return {"files": stamps, "items": items.model_dump(mode="json")}
 
 
-def _stored(key: str, pattern: str, base: Path) -> Sequence[InputFile]:
+def _input_files(key: str, pattern: str, base: Path) -> Sequence[InputFile]:
     if is_remote(pattern):
         return remote_files(key, pattern)
     if _URL.match(pattern):
@@ -200,16 +173,16 @@ def _stored(key: str, pattern: str, base: Path) -> Sequence[InputFile]:
     return local_files(key, pattern, base)
 
 
-def _source(key: str, stored: InputFile, format: str | None, system: str | None, columns: frozenset[str]) -> FileSource:
-    bare = _last_name(stored).lower().removesuffix(".gz")
+def _source(key: str, file: InputFile, format: str | None, system: str | None, columns: frozenset[str]) -> FileSource:
+    bare = _last_name(file).lower().removesuffix(".gz")
     known = format or _ENDINGS.get(PurePosixPath(bare).suffix)
     if known is None:
         way_out = "rename it" if key.startswith("items.join") else "set items.format"
         raise ConfigError(
-            f"{key}: the ending of {stored.name} tells no format ({', '.join(_ENDINGS)}, also .gz); {way_out}"
+            f"{key}: the ending of {file.name} tells no format ({', '.join(_ENDINGS)}, also .gz); {way_out}"
         )
-    return FileSource(stored, known, sniff=format is None, system=system, columns=columns)
+    return FileSource(file, known, sniff=format is None, system=system, columns=columns)
 
 
-def _last_name(stored: InputFile) -> str:
-    return re.split(r"[/\\]", stored.name)[-1]
+def _last_name(file: InputFile) -> str:
+    return re.split(r"[/\\]", file.name)[-1]

@@ -2,33 +2,30 @@
 
 Every row is mapped, joined, routed through every judge and checked; what is wrong stops the run or is listed. What is
 left stands in Parquet files under row numbers, each item once; the directory replaces the old one when it is whole.
-
-Rows that make no item: listed and left out, or collected for one error that names the first few.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from judges import Condition, Item, Judge
-from judges.injection import VERSION as SIGNS_VERSION
 from runner.config import Items, RunConfig
 from runner.errors import ConfigError, ItemError
 from runner.filesystem import open_private, replace_directory, sync
 from runner.labels import check_labels
 
+from .controls import ControlSelector, kinds_for
 from .deduplication import DuplicateCounts, DuplicateDetector, SourceLocation
 from .field_mapping import BadRowError, as_stored_value
 from .files import RowError
 from .item_builder import ItemBuilder, Reference
-from .sampling import ControlSelector, ItemSampler, Sample, SampleSummary, kinds_for
+from .sampling import ItemSampler, Sample, SampleSummary
 from .sources import Source, input_signature, item_sources, reference_sources, signature_of
 from .staged_items import (
     REJECTS,
@@ -44,12 +41,16 @@ from .staged_items import (
     save_summary,
 )
 
-SHOWN = 10
+__all__ = ["Staged", "input_signature", "load_staged", "stage"]
+
+_MAX_LISTED = 10
 _ID_CHARACTERS = 80
+_ROW_OVERHEAD = 200
+"""Bytes of a staged row besides its fields."""
 
 
-class Rejects:
-    """Takes every bad row. Under `on_bad: stop` it raises at the tenth, or when the rows are through."""
+class _Rejects:
+    """Lists every bad row. Under `on_bad: stop` the tenth raises an error with the first few, or `check` at the end."""
 
     def __init__(self, directory: Path, on_bad: Literal["stop", "skip"]) -> None:
         self._stop = on_bad == "stop"
@@ -59,21 +60,19 @@ class Rejects:
         self.count = 0
 
     def add(self, file: str, line: int, item_id: str | None, problem: str) -> None:
-        """A bad row and where it stands."""
         self.count += 1
-        if len(self._first) < SHOWN:
+        if len(self._first) < _MAX_LISTED:
+            name = "" if item_id is None else f" {item_id[:_ID_CHARACTERS]}:"
             # An id may hold what no terminal prints, such as half a surrogate pair.
-            shown = "" if item_id is None else f" {item_id[:_ID_CHARACTERS]}:"
-            text = f"{file}:{line}:{shown} {problem}"
-            self._first.append(text.encode("utf-8", "backslashreplace").decode())
+            self._first.append(f"{file}:{line}:{name} {problem}".encode("utf-8", "backslashreplace").decode())
         self._file.write(json.dumps({"file": file, "line": line, "id": item_id, "problem": problem}) + "\n")
-        if self._stop and self.count == SHOWN:
-            self.check(through=False)
+        if self._stop and self.count == _MAX_LISTED:
+            self.check(complete=False)
 
-    def check(self, through: bool = True) -> None:
-        """Raise if rows were rejected and the config says to stop. `through`: all rows have been looked at."""
+    def check(self, complete: bool = True) -> None:
+        """ItemError if rows were rejected and the config says to stop. `complete`: all rows have been looked at."""
         if self._stop and self.count:
-            head = f"{self.count} bad row{'s' * (self.count > 1)}" if through else f"the first {SHOWN} bad rows"
+            head = f"{self.count} bad row{'s' * (self.count > 1)}" if complete else f"the first {_MAX_LISTED} bad rows"
             raise ItemError(
                 f"{head}; nothing was asked\n{self.listing()}\n"
                 "Mend them, or set items.on_bad: skip to leave them out (they are then listed and counted)"
@@ -84,17 +83,8 @@ class Rejects:
         return "\n".join(f"  {line}" for line in self._first)
 
     def close(self) -> None:
-        """End the list."""
         self._file.close()
         sync(self._path)
-
-
-pass  # MOVED-EMPTY
-
-__all__ = ["Staged", "input_signature", "load_staged", "stage"]
-
-_ROW_OVERHEAD = 200
-_IDENTITIES = "identities"
 
 
 def stage(
@@ -120,19 +110,18 @@ def stage(
     signature = signature_of(items, [*sources, *references])
     reference = None if items.join is None else Reference(items.join, references)
     with replace_directory(directory) as fresh:
-        whole = _Pass(items, judges, sources, reference, fresh, sample)
-        summary = whole.run(signature)
+        staging = _Staging(items, judges, sources, reference, fresh, sample)
+        summary = staging.run(signature)
         if kinds:
             among = min(summary.rows, summary.rows if limit is None else limit)
-            summary = whole.with_controls(
-                summary, ControlSelector(config.controls, among, config.seed, judges, kinds), among
-            )
+            controls = ControlSelector(config.controls, among, config.seed, judges, kinds)
+            summary = staging.add_controls(summary, controls, among)
         save_summary(fresh, summary)
     return load_staged(directory)
 
 
-class _Counts:
-    """What is counted of items, per judge and per system; an item can be taken back."""
+class _ItemCounts:
+    """Counts of items per judge and per system; an item can be subtracted again."""
 
     def __init__(self, judges: Sequence[Judge]) -> None:
         self._cautions: list[list[tuple[Condition, str]]] = [judge.cautions for judge in judges]
@@ -142,7 +131,7 @@ class _Counts:
         self.empty: dict[str, int] = {}
 
     def add(self, item: Item, templates: Sequence[str | None], times: int = 1) -> None:
-        """Count an item, or with `times=-1` take it back."""
+        """Count an item, or with `times=-1` subtract it."""
         for counts, template, cautions in zip(self.judges, templates, self._cautions, strict=True):
             counts["unrouted" if template is None else "trials"] += times
             for condition, text in cautions:
@@ -152,8 +141,8 @@ class _Counts:
             self.empty[item.system] = self.empty.get(item.system, 0) + times
 
 
-class _Pass:
-    """The one pass, and what it has to remember."""
+class _Staging:
+    """The one pass over all rows, and what it has to remember."""
 
     def __init__(
         self,
@@ -168,65 +157,64 @@ class _Pass:
         self._judges = judges
         self._sources = sources
         self._directory = directory
-        self._intake = ItemBuilder(items, judges, reference)
+        self._builder = ItemBuilder(items, judges, reference)
         self._sample = sample
-        self._counts = _Counts(judges)
-        self._rejects = Rejects(directory, items.on_bad)
-        self._identities = DuplicateDetector(directory / _IDENTITIES, reference, items.systems or ())
-        self._ended: StagedWriter | None = None
+        self._counts = _ItemCounts(judges)
+        self._rejects = _Rejects(directory, items.on_bad)
+        self._duplicates = DuplicateDetector(directory / "duplicates", reference, items.systems or ())
+        self._closed: StagedWriter | None = None
 
     def run(self, signature: dict[str, Any]) -> StagedSummary:
-        """Stage all rows, then settle which of them stand twice."""
+        """Stage all rows, then leave out those that stand twice and those that are not in the sample."""
         with closing(self._rejects), closing(self._writer(self._directory)) as writer:
             for number, source in enumerate(self._sources):
                 with closing(source.rows()) as rows:
                     for line, row in rows:
-                        self._row(row, source, SourceLocation(number, line), writer)
+                        self._add(row, source, SourceLocation(number, line), writer)
             self._rejects.check()
-            found = self._identities.findings(writer.rows)
+            found = self._duplicates.find(writer.rows)
             writer.close()
             if found.conflicts and self._items.on_bad == "stop":
-                raise ItemError(self._conflicts(found))
+                raise ItemError(self._describe_conflicts(found))
             if found.dropped:
-                writer = self._without_dropped(found)
+                writer = self._remove_dropped(found)
             drawn = None
             if self._sample is not None and writer.rows:
-                writer, drawn = self._sampled(self._sample, writer.rows)
+                writer, drawn = self._draw_sample(self._sample, writer.rows)
         if writer.rows == 0:
             rejected = f": all {self._rejects.count} rows were rejected\n{self._rejects.listing()}"
             names = ", ".join(source.name for source in self._sources)
             raise ItemError(f"{names}: no item is left" + (rejected if self._rejects.count else ""))
-        self._intake.fields.check_columns()
+        self._builder.fields.check_columns()
         if self._items.join is not None and self._items.join.expect == "all":
-            self._identities.check_answered()
+            self._duplicates.check_answered()
         summary = StagedSummary(
             signature=signature,
             rows=writer.rows,
             duplicates=found.repeated,
             rejects=self._rejects.count,
-            coverage=self._identities.coverage(),
-            several=self._identities.several(),
+            coverage=self._duplicates.coverage(),
+            several=self._duplicates.several(),
             empty=self._counts.empty,
             judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
             files=writer.files,
             sample=drawn,
-            signs=SIGNS_VERSION,
         )
-        self._ended = writer
-        shutil.rmtree(self._directory / _IDENTITIES)
+        self._closed = writer
+        self._duplicates.close()
         return summary
 
-    def with_controls(self, summary: StagedSummary, controls: ControlSelector, among: int) -> StagedSummary:
+    def add_controls(self, summary: StagedSummary, controls: ControlSelector, among: int) -> StagedSummary:
         """After `run`: add the control items of the first `among` rows behind all others."""
         for row, values in read_rows(self._directory):
             if row < among:
                 controls.add(row, parse_item(*values[:6]), self._templates(values))
-        drawn = controls.rows()
+        rows = controls.rows()
         # The rows are read while others are written: those go to files of their own.
-        with closing(self._writer(self._directory, after=self._ended)) as writer:
+        with closing(self._writer(self._directory, after=self._closed)) as writer:
             for row, values in read_rows(self._directory):
-                if row in drawn:
-                    for item, templates in controls.made(parse_item(*values[:6]), self._templates(values)):
+                if row in rows:
+                    for item, templates in controls.make(parse_item(*values[:6]), self._templates(values)):
                         self._write(writer, item, as_stored_value(item.fields), b"{}", templates)
         return replace(summary, controls=writer.rows - summary.rows, files=writer.files)
 
@@ -236,29 +224,29 @@ class _Pass:
     def _write(
         self, writer: StagedWriter, item: Item, fields: bytes, labels: bytes, templates: Sequence[str | None]
     ) -> None:
-        signs = self._intake.signs(item, templates)
+        signs = self._builder.signs(item, templates)
         values = (item.id, item.question_id, item.system, item.group, fields, labels, *templates, *signs)
         writer.add(values, len(fields) + _ROW_OVERHEAD)
 
     def _templates(self, values: tuple[Any, ...]) -> tuple[str | None, ...]:
         return values[6 : 6 + len(self._judges)]
 
-    def _row(self, row: dict[str, Any] | RowError, source: Source, place: SourceLocation, writer: StagedWriter) -> None:
+    def _add(self, row: dict[str, Any] | RowError, source: Source, at: SourceLocation, writer: StagedWriter) -> None:
         try:
-            mapped, match, templates = self._intake.build(row, source.system)
+            mapped, match, templates = self._builder.build(row, source.system)
         except BadRowError as error:
-            known = self._intake.fields.known_id(row.record if isinstance(row, RowError) else row)
-            self._rejects.add(source.name, place.line, known, str(error))
+            item_id = self._builder.fields.known_id(row.record if isinstance(row, RowError) else row)
+            self._rejects.add(source.name, at.line, item_id, str(error))
             return
         item = mapped.item
-        self._identities.add(item, mapped.content, match, place, writer.rows)
+        self._duplicates.add(item, mapped.content, match, at, writer.rows)
         self._counts.add(item, templates)
         self._write(writer, item, mapped.fields, mapped.labels, templates)
 
-    def _conflicts(self, found: DuplicateCounts) -> str:
-        """Each contradiction once, told at the later place."""
+    def _describe_conflicts(self, found: DuplicateCounts) -> str:
+        """Each contradiction once, at its later place."""
         later = sorted(row for row, (place, other) in found.conflicts.items() if place > other)
-        ids = read_ids(self._directory, later[:SHOWN])
+        ids = read_ids(self._directory, later[:_MAX_LISTED])
         lines = []
         for row, item_id in zip(later, ids, strict=False):
             place, other = found.conflicts[row]
@@ -270,7 +258,7 @@ class _Pass:
         )
 
     def _way_out(self) -> str:
-        if self._intake.fields.digests:
+        if self._builder.fields.digests:
             return (
                 "The rows have no id, so they are known by the fields that the config names; "
                 "name the column that tells them apart under items.fields"
@@ -283,35 +271,32 @@ class _Pass:
     def _where(self, place: SourceLocation) -> str:
         return f"{self._sources[place.source].name}:{place.line}"
 
-    def _without_dropped(self, found: DuplicateCounts) -> StagedWriter:
-        """Write the rows anew without those that stand twice. Of a contradiction none is kept: choosing is guessing."""
+    def _remove_dropped(self, found: DuplicateCounts) -> StagedWriter:
+        """Leave out the rows that stand twice. Of a contradiction none is kept: choosing is guessing."""
+
+        def keep(row: int, values: tuple[Any, ...]) -> bool:
+            if row in found.conflicts:
+                at, other = found.conflicts[row]
+                self._rejects.add(self._sources[at.source].name, at.line, values[0], self._same_as(other))
+            return not found.dropped[row]
+
+        return self._keep_rows(keep)
+
+    def _draw_sample(self, sample: Sample, rows: int) -> tuple[StagedWriter, SampleSummary]:
+        sizes = Counter(group for group, _ in read_columns(self._directory, ["group", "question_id"]))
+        sampler = ItemSampler(sample, sizes, read_columns(self._directory, ["group", "question_id"]))
+        writer = self._keep_rows(lambda _, values: (values[3], values[1]) in sampler)
+        return writer, SampleSummary(writer.rows, rows, sample.items, sample.seed)
+
+    def _keep_rows(self, keep: Callable[[int, tuple[Any, ...]], bool]) -> StagedWriter:
+        """Write the rows anew without some, which then are no longer counted."""
         kept = self._directory / "kept"
         kept.mkdir(mode=0o700)
         with closing(self._writer(kept)) as writer:
             for row, values in read_rows(self._directory):
-                if not found.dropped[row]:
-                    writer.add(values, len(values[4]) + _ROW_OVERHEAD)
-                    continue
-                item = parse_item(*values[:6])
-                self._counts.add(item, self._templates(values), times=-1)
-                if row in found.conflicts:
-                    place, other = found.conflicts[row]
-                    name = self._sources[place.source].name
-                    self._rejects.add(name, place.line, item.id, self._same_as(other))
-        replace_rows(self._directory, kept)
-        return writer
-
-    def _sampled(self, sample: Sample, rows: int) -> tuple[StagedWriter, SampleSummary]:
-        """Write the rows anew with those of the sample alone."""
-        sizes = Counter(group for group, _ in read_columns(self._directory, ["group", "question_id"]))
-        draw = ItemSampler(sample, sizes, read_columns(self._directory, ["group", "question_id"]))
-        kept = self._directory / "kept"
-        kept.mkdir(mode=0o700)
-        with closing(self._writer(kept)) as writer:
-            for _, values in read_rows(self._directory):
-                if (values[3], values[1]) in draw:
+                if keep(row, values):
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                 else:
                     self._counts.add(parse_item(*values[:6]), self._templates(values), times=-1)
         replace_rows(self._directory, kept)
-        return writer, SampleSummary(writer.rows, rows, sample.items, sample.seed)
+        return writer

@@ -1,25 +1,19 @@
-"""What staging leaves: the staged items read in slices by row number, and the summary that says what they are.
+"""The directory of staged items: rows appended in their order and read back by row number, and their summary.
 
-Hides the layout of the directory, and how one is switched for another so that a crash leaves one of them whole.
-
-The Parquet files of staged items: rows appended in their order, and read back by row number.
-
-Hides the files and their row groups. Files are bounded in rows, row groups in rows and bytes, so that neither writing
-nor reading a slice holds more than a few row groups in memory.
+Hides the Parquet files and their row groups. Files are bounded in rows, row groups in rows and bytes, so that neither
+writing nor reading a slice holds more than a few row groups in memory.
 """
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import pyarrow
-import pyarrow.parquet
 
 from judges import Item
 from runner.errors import ItemError
@@ -29,11 +23,16 @@ from .sampling import SampleSummary
 
 if TYPE_CHECKING:
     import polars
+    import pyarrow
 
 GROUP_ROWS = 2_000
 GROUP_BYTES = 16 * 1024 * 1024
 FILE_ROWS = 1_000_000
 _CACHED_GROUPS = 4
+REJECTS = "rejects.jsonl"
+_STAGE = "stage.json"
+LAYOUT = 2
+"""Version of the directory's layout; others are not read."""
 
 
 class StagedWriter:
@@ -41,20 +40,18 @@ class StagedWriter:
 
     def __init__(self, directory: Path, judges: Sequence[str], after: StagedWriter | None = None) -> None:
         """`after`: a closed writer of the same directory, whose rows these follow."""
-        texts = ("id", "question_id", "system", "group")
-        templates = [f"template:{name}" for name in judges]
-        signs = [f"suspect:{name}" for name in judges]
-        self._schema = pyarrow.schema(
-            [
-                ("row", pyarrow.int64()),
-                *((name, pyarrow.string()) for name in texts),
-                ("fields", pyarrow.binary()),
-                ("labels", pyarrow.binary()),
-                *((name, pyarrow.string()) for name in (*templates, *signs)),
-            ]
-        )
+        import pyarrow
+
+        of_judges = [f"{kind}:{name}" for kind in ("template", "suspect") for name in judges]
+        types = {
+            "row": pyarrow.int64(),
+            **dict.fromkeys(("id", "question_id", "system", "group"), pyarrow.string()),
+            **dict.fromkeys(("fields", "labels"), pyarrow.binary()),
+            **dict.fromkeys(of_judges, pyarrow.string()),
+        }
+        self._schema = pyarrow.schema(list(types.items()))
         self._directory = directory
-        self._repetitive = ["system", "group", "labels", *templates, *signs]
+        self._repetitive = ["system", "group", "labels", *of_judges]
         self._pending: list[tuple[Any, ...]] = []
         self._bytes = 0
         self._writer: Any = None
@@ -78,6 +75,8 @@ class StagedWriter:
         self._end_file()
 
     def _flush(self) -> None:
+        import pyarrow.parquet
+
         if not self._pending:
             return
         if self._writer is None:
@@ -113,20 +112,21 @@ class StagedWriter:
 
 
 class RowReader:
-    """Row numbers → files and row groups."""
+    """Reads rows by their numbers. Decoded row groups are kept: shards follow one another, several to a group."""
 
     def __init__(self, directory: Path, rows: Sequence[int]) -> None:
         self._directory = directory
-        self._starts = [sum(rows[:number]) for number in range(len(rows))]
-        self._open: tuple[int, Any, list[int]] | None = None
-        self._groups: OrderedDict[tuple[int, int, tuple[str, ...] | None], pyarrow.Table] = OrderedDict()
+        self._starts = list(accumulate(rows, initial=0))[:-1]
+        self._file = lru_cache(maxsize=1)(self._open_file)
+        self._group = lru_cache(maxsize=_CACHED_GROUPS)(self._read_group)
 
     def slices(self, first: int, rows: int, columns: list[str] | None) -> list[pyarrow.Table]:
         """Tables that hold these rows, in order; one empty table where there are none."""
+        names = None if columns is None else tuple(columns)
         number = max(0, bisect_right(self._starts, first) - 1)
         if rows == 0:
-            return [self._group(0, 0, columns).slice(0, 0)]
-        found = []
+            return [self._group(0, 0, names).slice(0, 0)]
+        parts = []
         while rows > 0:
             _, starts = self._file(number)
             at = first - self._starts[number]
@@ -134,41 +134,27 @@ class RowReader:
             if group == len(starts) - 1:  # the last start is the file's end
                 number += 1
                 continue
-            part = self._group(number, group, columns).slice(at - starts[group], rows)
-            found.append(part)
+            part = self._group(number, group, names).slice(at - starts[group], rows)
+            parts.append(part)
             first += part.num_rows
             rows -= part.num_rows
-        return found
+        return parts
 
-    def _file(self, number: int) -> tuple[Any, list[int]]:
-        if self._open is None or self._open[0] != number:
-            file = pyarrow.parquet.ParquetFile(self._directory / _file_name(number))
-            starts = [0]
-            for group in range(file.metadata.num_row_groups):
-                starts.append(starts[-1] + file.metadata.row_group(group).num_rows)
-            if self._open is not None:
-                self._open[1].close()
-            self._open = number, file, starts
-        return self._open[1], self._open[2]
+    def _open_file(self, number: int) -> tuple[Any, list[int]]:
+        """The file, and the first row of each of its groups, at last its end."""
+        file = _open_parquet(self._directory / _file_name(number))
+        lengths = (file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups))
+        return file, list(accumulate(lengths, initial=0))
 
-    def _group(self, number: int, group: int, columns: list[str] | None) -> pyarrow.Table:
-        key = number, group, None if columns is None else tuple(columns)
-        table = self._groups.get(key)
-        if table is None:
-            table = self._file(number)[0].read_row_group(group, columns=columns, use_threads=False)
-            if columns is not None:
-                table = table.select(columns)
-            self._groups[key] = table
-            if len(self._groups) > _CACHED_GROUPS:
-                self._groups.popitem(last=False)
-        self._groups.move_to_end(key)
-        return table
+    def _read_group(self, number: int, group: int, names: tuple[str, ...] | None) -> pyarrow.Table:
+        table = self._file(number)[0].read_row_group(group, columns=names and list(names), use_threads=False)
+        return table if names is None else table.select(names)
 
 
 def read_rows(directory: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Every row of a directory as it was added, with its number."""
     for path in _paths(directory):
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with _open_parquet(path) as file:
             for batch in file.iter_batches(batch_size=GROUP_ROWS, use_threads=False):
                 for row, *values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     yield row, tuple(values)
@@ -177,16 +163,15 @@ def read_rows(directory: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
 def read_columns(directory: Path, columns: list[str]) -> Iterator[tuple[Any, ...]]:
     """A few columns of every row of a directory, in the order of `columns`."""
     for path in _paths(directory):
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with _open_parquet(path) as file:
             for batch in file.iter_batches(batch_size=GROUP_ROWS, columns=columns, use_threads=False):
                 yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
 
 
 def read_ids(directory: Path, rows: Sequence[int]) -> list[str]:
     """The ids of a few rows."""
-    lengths = [pyarrow.parquet.read_metadata(path).num_rows for path in _paths(directory)]
-    groups = RowReader(directory, lengths)
-    return [str(groups.slices(row, 1, ["id"])[0].column("id")[0]) for row in rows]
+    reader = RowReader(directory, [_open_parquet(path).metadata.num_rows for path in _paths(directory)])
+    return [str(reader.slices(row, 1, ["id"])[0].column("id")[0]) for row in rows]
 
 
 def replace_rows(directory: Path, kept: Path) -> None:
@@ -198,20 +183,18 @@ def replace_rows(directory: Path, kept: Path) -> None:
     kept.rmdir()
 
 
+def _open_parquet(path: Path) -> Any:
+    import pyarrow.parquet
+
+    return pyarrow.parquet.ParquetFile(path)
+
+
 def _paths(directory: Path) -> list[Path]:
     return sorted(directory.glob("part-*.parquet"))
 
 
 def _file_name(number: int) -> str:
     return f"part-{number:05d}.parquet"
-
-
-pass  # MOVED-EMPTY
-
-
-REJECTS = "rejects.jsonl"
-_STAGE = "stage.json"
-LAYOUT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,16 +214,14 @@ class StagedSummary:
     """System → staged rows whose response is empty or null."""
     judges: dict[str, dict[str, Any]]
     """Judge → `trials`, `unrouted`, `cautions` (text → items), `fingerprint`."""
-    files: list[int] = field(default_factory=list)
+    files: list[int]
     """Rows of each Parquet file."""
+    several: dict[str, int]
+    """System → questions to which it has several answers, where there are any."""
     sample: SampleSummary | None = None
     """The rows are a sample of those that there were."""
     controls: int = 0
     """Control items, in the rows after those of the items."""
-    several: dict[str, int] = field(default_factory=dict)
-    """System → questions to which it has several answers, where there are any."""
-    signs: str | None = None
-    """Version of the list of signs by which judged text is suspected of steering a judge; None: none was used."""
 
 
 class StagedItem(NamedTuple):
@@ -286,7 +267,7 @@ class Staged:
         self.judges = summary.judges
         self.sample = summary.sample
         self._end = summary.rows + summary.controls
-        self._files = RowReader(directory, summary.files)
+        self._reader = RowReader(directory, summary.files)
 
     def frame(self, first_row: int, rows: int, columns: list[str] | None = None) -> polars.DataFrame:
         """The rows from `first_row` on, as many as there are up to `rows`, all columns unless some are named.
@@ -295,8 +276,7 @@ class Staged:
         """
         import polars
 
-        parts = self._files.slices(first_row, max(0, min(rows, self._end - first_row)), columns)
-        frames = [polars.DataFrame(polars.from_arrow(part)) for part in parts]
+        frames = [polars.DataFrame(polars.from_arrow(part)) for part in self._slices(first_row, rows, columns)]
         return polars.concat(frames, rechunk=False)
 
     def items(
@@ -322,8 +302,11 @@ class Staged:
     def trial_counts(self, judge: str, first_row: int, rows: int) -> int:
         """How many of those rows the judge routes."""
         column = f"template:{judge}"
-        parts = self._files.slices(first_row, max(0, min(rows, self._end - first_row)), [column])
+        parts = self._slices(first_row, rows, [column])
         return sum(part.num_rows - part.column(column).null_count for part in parts)
+
+    def _slices(self, first_row: int, rows: int, columns: list[str] | None) -> list[pyarrow.Table]:
+        return self._reader.slices(first_row, max(0, min(rows, self._end - first_row)), columns)
 
 
 def save_summary(directory: Path, summary: StagedSummary) -> None:

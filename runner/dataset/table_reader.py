@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pyarrow
-import pyarrow.parquet
 
 from .files import (
     BOM,
@@ -22,7 +18,7 @@ from .files import (
     Row,
     RowError,
     UnsupportedValueError,
-    as_scalar,
+    as_json_value,
     describe_damage,
     describe_encoding_error,
 )
@@ -36,28 +32,28 @@ def csv_rows(file: io.BufferedReader[Any]) -> Iterator[Row]:
     header: list[str] | None = None
     while True:
         start = lines.count + 1
-        fault = None
+        problem = None
         cells: list[str] = []
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            fault = RowError(f"not CSV: {error}")
+            problem = RowError(f"not CSV: {error}")
         except DAMAGE as error:
             yield start, describe_damage(error)
             return
         if lines.bad is not None:
-            fault, lines.bad = describe_encoding_error(lines.bad), None
+            problem, lines.bad = describe_encoding_error(lines.bad), None
         if header is None:
-            if fault is None and (len(set(cells)) != len(cells) or not cells):
-                fault = RowError("the header line is empty or names a column twice")
-            if fault is not None:
-                yield start, RowError(f"{fault.text}; {REST_LOST}")
+            if problem is None and (len(set(cells)) != len(cells) or not cells):
+                problem = RowError("the header line is empty or names a column twice")
+            if problem is not None:
+                yield start, RowError(f"{problem.text}; {REST_LOST}")
                 return
             header = cells
-        elif fault is not None:
-            yield start, fault
+        elif problem is not None:
+            yield start, problem
         elif cells:
             row = dict(zip(header, cells, strict=False))
             same = len(cells) == len(header)
@@ -95,6 +91,8 @@ class _TextLines:
 
 def parquet_rows(file: Path | io.BufferedReader[Any]) -> Iterator[Row]:
     """Rows of a Parquet file; dates and times become ISO text, exact decimals their digits."""
+    import pyarrow.parquet
+
     number = 0
     try:
         with pyarrow.parquet.ParquetFile(file, buffer_size=CHUNK, pre_buffer=False) as table:
@@ -114,21 +112,7 @@ def arrow_rows(batch: Any) -> Iterator[Record | RowError]:
     """The rows of a record batch or table of Arrow, with values that JSON can hold."""
     for record in batch.to_pylist():
         try:
-            row: Record | RowError = {name: _plain(value) for name, value in record.items()}
+            row: Record | RowError = {name: as_json_value(value) for name, value in record.items()}
         except UnsupportedValueError as error:
             row = RowError(str(error), record)
         yield row
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | int):
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise UnsupportedValueError(f"{value} is not a value of JSON")
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    return as_scalar(value)

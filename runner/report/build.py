@@ -7,7 +7,7 @@ from pathlib import Path
 
 from judges import Judge
 from runner.config import RunConfig
-from runner.dataset.sampling import KINDS
+from runner.dataset.controls import KINDS
 from runner.dataset.staged_items import Staged
 from runner.ledger.ledger import Ledger
 from runner.messages import Tally

@@ -17,8 +17,8 @@ from runner.dataset.column_profile import (
     Guess,
     LabelGuess,
     guess_columns,
+    guess_labels,
     label_of,
-    labels,
     required_fields,
 )
 
@@ -63,7 +63,7 @@ def draft(survey: ColumnProfile, name: str, items: Mapping[str, Any], judges: Se
     """The config for the surveyed items. `items`: its path, and its join if there is one; `judges`: those there are."""
     found = guess_columns(survey)
     chosen, why = choose(survey, found, judges)
-    candidates = labels(survey, [guess.column for guess in found.values()])
+    candidates = guess_labels(survey, [guess.column for guess in found.values()])
     missing = [field for field in ("response", *required_fields(chosen)) if field not in found]
     lines = [
         f"# Written by `jurybox init` after a look at {survey.size}. Every choice below is a guess: look at it.",

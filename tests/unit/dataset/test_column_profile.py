@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from judges import library_names, load_judge
 from runner.config import Items, parse_config
-from runner.dataset.column_profile import ColumnProfile, common_columns, guess_columns, labels, profile_columns
+from runner.dataset.column_profile import ColumnProfile, common_columns, guess_columns, guess_labels, profile_columns
 from runner.dataset.sources import item_sources
 from runner.errors import InputError
 from runner.session.init_config import Draft, draft, scalar
@@ -101,7 +101,7 @@ def test_labels_by_name_type_and_nesting(tmp_path: Path) -> None:
         }
         for n in range(30)
     ]
-    found = {guess.column: (guess.type, guess.named) for guess in labels(look(tmp_path, rows), ["response"])}
+    found = {guess.column: (guess.type, guess.named) for guess in guess_labels(look(tmp_path, rows), ["response"])}
     assert found == {
         "human": ("bool", True),
         "autoeval.label": ("bool", True),
@@ -181,7 +181,7 @@ def test_a_file_without_rows_or_with_a_bad_one_is_an_error(tmp_path: Path) -> No
     ],
 )
 def test_letters_for_correct_and_incorrect(tmp_path: Path, values: str, column: str, meant: dict[str, bool]) -> None:
-    found = labels(look(tmp_path, [{"response": "r", column: value} for value in values]), ["response"])
+    found = guess_labels(look(tmp_path, [{"response": "r", column: value} for value in values]), ["response"])
     assert [guess.map for guess in found if guess.map] == ([meant] if meant else [])
     assert all(guess.type == ("bool" if meant else "choice") for guess in found)
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.dataset import sampling as sample
-from runner.dataset.sampling import Asked, ItemSampler, Sample, allocate
+from runner.dataset.sampling import ItemSampler, Question, Sample, allocate
 
 GROUPS = st.one_of(st.none(), st.sampled_from(["a", "b", "c", "d", "e"]))
 SIZES = st.dictionaries(GROUPS, st.integers(1, 400), min_size=1)
 
 
-def draw(sample: Sample, items: Sequence[Asked]) -> list[Asked]:
+def draw(sample: Sample, items: Sequence[Question]) -> list[Question]:
     """The items that a sample keeps, in their order."""
     drawn = ItemSampler(sample, Counter(group for group, _ in items), items)
     return [item for item in items if item in drawn]
@@ -69,7 +69,7 @@ def test_systems_stay_paired_and_the_number_is_as_near_as_whole_questions_come(
 
 
 def test_a_seed_draws_anew_and_a_larger_sample_holds_the_smaller() -> None:
-    items: list[Asked] = [(None, f"q{number}") for number in range(1_000)]
+    items: list[Question] = [(None, f"q{number}") for number in range(1_000)]
     small, large, other = (set(draw(Sample(*asked), items)) for asked in ((50, 0), (200, 0), (50, 1)))
     assert small < large
     assert small != other
@@ -80,7 +80,7 @@ def test_memory_is_that_of_the_sample_not_of_the_items() -> None:
     asked = 100_000
     held: list[int] = []
 
-    def items() -> Iterator[Asked]:
+    def items() -> Iterator[Question]:
         for number in range(asked):
             yield None, f"q{number}"
         # Only what the module itself holds: another thread of the test process may allocate meanwhile.
