@@ -122,16 +122,21 @@ def command(name: str) -> Iterator[str]:
         if not option.startswith("--"):
             shown = info.metavar or "|".join(_choices(kind)) or {"run_directory": "RUN"}.get(option, option.upper())
             arguments.append(shown if parameter.required else f"[{shown}]")
-            rows.setdefault("argument", []).append(f"| `{_cell(shown)}` | {_cell(info.help)} |")
+            rows.setdefault("argument", []).append(
+                f"| {' or '.join(f'`{word}`' for word in shown.split('|'))} | {_cell(info.help)} |"
+            )
             continue
-        takes = "" if kind is bool else f" {_cell(info.metavar or '|'.join(_choices(kind)) or _metavar(kind))}"
+        choices = _choices(kind)
+        named = info.metavar or (option.lstrip("-").upper() if choices else _metavar(kind))
+        takes = "" if kind is bool else f" {named}"
+        one_of = f" One of {', '.join(f'`{choice}`' for choice in choices)}." if choices else ""
         required = " **Required.**" if parameter.required else ""
         default = parameter.default
         if isinstance(default, enum.Enum):
             default = default.value
         usual = "" if default in (None, False, 0, 0.0) or callable(default) else f" Default: `{default}`."
         rows.setdefault(info.rich_help_panel or "option", []).append(
-            f"| `{option}{takes}` | {_cell(info.help)}{required}{usual} |"
+            f"| `{option}{takes}` | {_cell(info.help)}{one_of}{required}{usual} |"
         )
     yield "```text"
     yield " ".join(["jurybox", name, *arguments, "[OPTIONS]"])

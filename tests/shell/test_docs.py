@@ -106,6 +106,7 @@ def test_no_link_is_dead(page: Path) -> None:
     assert not dead
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "page", [page for page, text in TEXTS.items() if commands(text) and page != OWN_JUDGE], ids=named
 )

@@ -26,6 +26,7 @@ def test_every_reading_makes_a_judge_of_the_first_file(number: int) -> None:
     assert judge.scales() or judge.choices
 
 
+@pytest.mark.timeout(600)
 def test_every_command_works_at_the_first_run(tmp_path: Path) -> None:
     found = carry_out(TEXT, tmp_path)
     printed = {str(done.step): done.printed + done.said for done in found if isinstance(done.step, str)}

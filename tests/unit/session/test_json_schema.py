@@ -11,6 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
+from judges.strict_yaml import parse_value
 from runner.config import RunConfig
 from runner.session.json_schema import json_schema, schema_text, write_beside
 
@@ -29,7 +30,7 @@ def faults(kind: Literal["config", "judge"], data: Any) -> list[str]:
 
 @pytest.mark.parametrize("path", [*CONFIGS, *LIBRARY], ids=lambda path: path.stem)
 def test_every_config_and_judge_of_the_project_fits(path: Path) -> None:
-    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    data = parse_value(path.read_text(encoding="utf-8"), path.name)
     assert not faults("judge" if "templates" in data else "config", data)
 
 
