@@ -37,7 +37,7 @@ NOT_RUN = {
     "ray ": "starts a cluster",
 }
 """Start of a command → why it is not carried out."""
-COLUMNS = 100
+COLUMNS = 80
 _PART = re.compile(
     r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<code>.*?)^```$|^<!-- output (?P<lines>\d+) -->\n',
     re.DOTALL | re.MULTILINE,
@@ -186,10 +186,11 @@ def _endpoint(*options: str) -> Iterator[str]:
             process.terminate()
 
 
-def cut(text: str, lines: int) -> list[str]:
+def block_of(printed: str, lines: int) -> str:
     """An output as a page shows it."""
-    all_lines = text.splitlines()
-    return all_lines if len(all_lines) <= lines else [*all_lines[:lines], "…"]
+    found = printed.splitlines()
+    found = found if len(found) <= lines else [*found[:lines], "…"]
+    return "\n".join(["```text", *found, "```"])
 
 
 def words(text: str) -> set[str]:

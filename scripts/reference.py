@@ -27,7 +27,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 
 import polars as pl  # noqa: E402
 import typer.main  # noqa: E402
-from pages import ROOT, Shown, carry_out, cut, pages, words  # noqa: E402
+from pages import ROOT, Shown, block_of, carry_out, pages, words  # noqa: E402
 
 import judges  # noqa: E402
 import jurybox  # noqa: E402
@@ -122,9 +122,8 @@ def command(name: str) -> Iterator[str]:
         if not option.startswith("--"):
             shown = info.metavar or "|".join(_choices(kind)) or {"run_directory": "RUN"}.get(option, option.upper())
             arguments.append(shown if parameter.required else f"[{shown}]")
-            rows.setdefault("argument", []).append(
-                f"| {' or '.join(f'`{word}`' for word in shown.split('|'))} | {_cell(info.help)} |"
-            )
+            words_of = " or ".join(f"`{word}`" for word in shown.split("|"))
+            rows.setdefault("argument", []).append(f"| {words_of} | {_cell(info.help)} |")
             continue
         choices = _choices(kind)
         named = info.metavar or (option.lstrip("-").upper() if choices else _metavar(kind))
@@ -339,7 +338,7 @@ def with_outputs(text: str) -> str:
         found = carry_out(text, Path(folder))
     for done in reversed(found):
         if isinstance(shown := done.step, Shown):
-            block = "\n".join(["```text", *cut(done.printed, shown.lines), "```"])
+            block = block_of(done.printed, shown.lines)
             if words(block) != words(text[shown.start : shown.end]):
                 text = text[: shown.start] + block + text[shown.end :]
     return text
