@@ -3,10 +3,9 @@
     .venv/bin/python scripts/reference.py             write everything anew; needs no network and no key
     .venv/bin/python scripts/reference.py --check     say what is stale, and end with status 1
 
-A page holds `<!-- generated: NAME -->` … `<!-- end -->` where something follows from the code (`PARTS` has the names),
-and `<!-- output N: COMMAND -->` … `<!-- end -->` where a command's output is shown, of which N lines at most. Those
-commands run in the order of the pages in a folder with `configs/`, beside a simulated endpoint with the faults of
-`scripts/quickstart`. The schemas of docs/schemas are written whole.
+A page holds `<!-- generated: NAME -->` … `<!-- end -->` where something follows from the code; `PARTS` has the names.
+How a command's output is shown stands in scripts/pages.py: it is written anew where it says something else than before,
+not where only its figures differ. The schemas of docs/schemas are written whole.
 """
 
 from __future__ import annotations
@@ -14,25 +13,21 @@ from __future__ import annotations
 import argparse
 import enum
 import inspect
-import os
 import re
-import shlex
-import shutil
-import subprocess
 import sys
 import tempfile
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
 
 import polars as pl  # noqa: E402
 import typer.main  # noqa: E402
+from pages import ROOT, Shown, block_of, carry_out, pages, words  # noqa: E402
 
 import judges  # noqa: E402
 import jurybox  # noqa: E402
@@ -40,9 +35,7 @@ from runner.cli.app import app  # noqa: E402
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS  # noqa: E402
 from runner.session.json_schema import json_schema, schema_text  # noqa: E402
 
-BLOCK = re.compile(r"(<!-- (generated|output (\d+)): (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-FAULTS = shlex.split("--latency-ms 20 --malformed 0.05 --server-errors 0.03 --resets 0.02 --throttled 0.05")
-"""Of the endpoint that answers where a command's output is shown: those of scripts/quickstart."""
+BLOCK = re.compile(r"(<!-- generated: (.+?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 SCHEMAS: tuple[typing.Literal["config", "judge"], ...] = ("config", "judge")
 
@@ -74,7 +67,7 @@ MEANINGS = {
     "stage": "the step that led to the outcome: `strict`, `tolerant:…`, `repaired`, `reformat`, `rejudge:k`,"
     " `bisect:k`, `empty`",
     "notes": "what was coerced or left out on the way",
-    "parser_version": "the version of the reader",
+    "parser_version": "the version of the reader that read the reply",
     "structured": "how the endpoint enforced the reply's form: `enforced:json_schema`, `enforced:vllm`, `json_object`,"
     " `ignored`, `refused`, `off`",
     "request_id": "the request that decided",
@@ -98,17 +91,17 @@ MEANINGS = {
     "attempt_id": "number of the request in the ledger",
     "keys": "the keys of the trials that the request carried",
     "try": "which sending of the request, from 1",
-    "error": "kind of the endpoint's error",
+    "error": "the kind of error and the endpoint's words: `throttled: …`, `server: …`, `timeout: …`",
     "status": "HTTP status",
     "retry_after_s": "seconds that the endpoint asked to wait",
     "late_duplicate": "whether the trial was already settled when the reply came",
     "sent_at": "when it was sent",
-    "reading": "how the reply was read, as JSON",
+    "reading": "how the reply was read: as in `stage`, or `malformed`, `refused`; null where none came",
 }
 """Column → what it says."""
 OF_ATTEMPTS = {
     "request_id": "the request's own id",
-    "state": "how the reply was read; null where none came",
+    "state": "`ok` where a reply came, `error` where none did",
     "stage": "the step that sent the request",
     "input_tokens": "tokens of the prompt",
     "output_tokens": "tokens of the reply",
@@ -129,16 +122,20 @@ def command(name: str) -> Iterator[str]:
         if not option.startswith("--"):
             shown = info.metavar or "|".join(_choices(kind)) or {"run_directory": "RUN"}.get(option, option.upper())
             arguments.append(shown if parameter.required else f"[{shown}]")
-            rows.setdefault("argument", []).append(f"| `{_cell(shown)}` | {_cell(info.help)} |")
+            words_of = " or ".join(f"`{word}`" for word in shown.split("|"))
+            rows.setdefault("argument", []).append(f"| {words_of} | {_cell(info.help)} |")
             continue
-        takes = "" if kind is bool else f" {_cell(info.metavar or '|'.join(_choices(kind)) or _metavar(kind))}"
+        choices = _choices(kind)
+        named = info.metavar or (option.lstrip("-").upper() if choices else _metavar(kind))
+        takes = "" if kind is bool else f" {named}"
+        one_of = f" One of {', '.join(f'`{choice}`' for choice in choices)}." if choices else ""
         required = " **Required.**" if parameter.required else ""
         default = parameter.default
         if isinstance(default, enum.Enum):
             default = default.value
         usual = "" if default in (None, False, 0, 0.0) or callable(default) else f" Default: `{default}`."
         rows.setdefault(info.rich_help_panel or "option", []).append(
-            f"| `{option}{takes}` | {_cell(info.help)}{required}{usual} |"
+            f"| `{option}{takes}` | {_cell(info.help)}{one_of}{required}{usual} |"
         )
     yield "```text"
     yield " ".join(["jurybox", name, *arguments, "[OPTIONS]"])
@@ -264,7 +261,7 @@ def python(module: types.ModuleType) -> Iterator[str]:
         value = getattr(module, name)
         if inspect.isclass(value):
             yield from ("", f"### `{module.__name__}.{name}`", "", *_prose(value))
-            if issubclass(value, Exception):
+            if issubclass(value, jurybox.JuryboxError):
                 yield from ("", f"As a command it ends with status {value.exit_status}.")
             else:
                 for method, function in vars(value).items():
@@ -323,94 +320,38 @@ PARTS: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
-def pages() -> list[Path]:
-    """The README and every page of docs/."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-
-
 def generated(text: str) -> str:
     """A page with what follows from the code written anew."""
 
     def renewed(block: re.Match[str]) -> str:
-        if block[2] != "generated":
-            return block[0]
-        if block[4] not in PARTS:
-            raise SystemExit(f"scripts/reference.py: nothing is called {block[4]!r}; there is {', '.join(PARTS)}")
-        body = "\n".join(PARTS[block[4]]()).strip("\n")
-        return f"{block[1]}\n{body}\n\n{block[6]}"
+        if block[2] not in PARTS:
+            raise SystemExit(f"scripts/reference.py: nothing is called {block[2]!r}; there is {', '.join(PARTS)}")
+        body = "\n".join(PARTS[block[2]]()).strip("\n")
+        return f"{block[1]}\n{body}\n\n{block[4]}"
 
     return BLOCK.sub(renewed, text)
 
 
-def commands_shown() -> list[str]:
-    """The commands whose output the pages show, each once."""
-    found = [block[4] for page in pages() for block in BLOCK.finditer(page.read_text("utf-8")) if block[3]]
-    return list(dict.fromkeys(found))
+def with_outputs(text: str) -> str:
+    """A page with its commands' outputs as they are now, where their words have changed."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = carry_out(text, Path(folder))
+    for done in reversed(found):
+        if isinstance(shown := done.step, Shown):
+            block = block_of(done.printed, shown.lines)
+            if words(block) != words(text[shown.start : shown.end]):
+                text = text[: shown.start] + block + text[shown.end :]
+    return text
 
 
-def outputs(commands: Sequence[str]) -> dict[str, str]:
-    """Command → what it prints, carried out in the order given beside a simulated endpoint."""
-    own = [sys.executable, "-m", "runner"]
-    found = {}
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        shutil.copytree(ROOT / "configs", folder / "configs")
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "NO_COLOR": "1"}
-        endpoint = subprocess.Popen(
-            [*own, "simulate", "--port", "0", *FAULTS], stdout=subprocess.PIPE, text=True, cwd=ROOT
-        )
-        try:
-            assert endpoint.stdout is not None
-            url = endpoint.stdout.readline().split()[1]
-            for config in (folder / "configs").glob("*.yaml"):
-                text = config.read_text("utf-8").replace("http://127.0.0.1:8808/v1", url)
-                config.write_text(text, "utf-8")
-            for line in commands:
-                words = shlex.split(line.replace("http://127.0.0.1:8808/v1", url))
-                assert words[0] == "jurybox", line
-                extra = ["--local", "--yes", "--quiet"] if words[1] == "run" else []
-                done = subprocess.run(
-                    [*own, *words[1:], *extra], cwd=folder, env=environment, capture_output=True, text=True, check=False
-                )
-                if done.returncode:
-                    raise SystemExit(f"{line} ended with {done.returncode}:\n{done.stderr}")
-                found[line] = "\n".join(text.rstrip() for text in done.stdout.rstrip().splitlines())
-        finally:
-            endpoint.terminate()
-            endpoint.wait()
-            endpoint.stdout.close()
-    return found
-
-
-def with_outputs(text: str, printed: Mapping[str, str]) -> str:
-    """A page with the commands' output as it is now."""
-
-    def renewed(block: re.Match[str]) -> str:
-        if not block[3]:
-            return block[0]
-        lines = printed[block[4]].splitlines()
-        if len(lines) > int(block[3]):
-            lines = [*lines[: int(block[3])], "…"]
-        return "\n".join([f"{block[1]}```text", *lines, "```", block[6]])
-
-    return BLOCK.sub(renewed, text)
-
-
-def words(text: str) -> list[str]:
-    """What of an output must be the same each time: measured figures, and the width that they take, differ."""
-    return re.findall(r"[^\W\d_]+", text)
-
-
-def stale(*, with_commands: bool = True) -> dict[Path, str]:
-    """File → what it should hold, of those that hold something else."""
-    printed = outputs(commands_shown()) if with_commands else {}
+def stale(*, with_commands: bool) -> dict[Path, str]:
+    """File → what it should hold, of those that hold something else; `with_commands`: outputs too."""
     found = {}
     for page in pages():
         text = page.read_text("utf-8")
         wanted = generated(text)
-        if with_commands:
-            renewed = with_outputs(wanted, printed)
-            wanted = renewed if words(renewed) != words(wanted) else wanted
+        if with_commands and "<!-- output " in wanted:
+            wanted = with_outputs(wanted)
         if wanted != text:
             found[page] = wanted
     for kind in SCHEMAS:
@@ -425,7 +366,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; end with 1 where something is stale")
     check = parser.parse_args().check
-    found = stale()
+    found = stale(with_commands=True)
     for path, text in found.items():
         sys.stdout.write(f"{'stale' if check else 'written'}: {path.relative_to(ROOT)}\n")
         if not check:

@@ -1,12 +1,11 @@
-"""The README is held to the program: every command and option stands in it, and every command it shows works."""
+"""README and docs/ are held to the program: nothing in them is stale, what they show works, no link is dead."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
-import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,50 +13,37 @@ from typing import Any
 import pytest
 import typer.main
 import yaml
+from pages import ROOT, Shown, block_of, carry_out, commands, pages, words
+from reference import BLOCK, PARTS, stale
 
 from runner.cli.app import app
 from runner.config import load_config
 
-ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+OWN_JUDGE = ROOT / "docs" / "how-to" / "own-judge.md"
+TEXTS = {page: page.read_text(encoding="utf-8") for page in pages()}
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+WRITTEN = {**TEXTS, ROOT / "CONTRIBUTING.md": CONTRIBUTING, ROOT / "CHANGELOG.md": (ROOT / "CHANGELOG.md").read_text()}
 
 GROUP: Any = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = GROUP.commands
+README_LINES = 200
 
 
-def options(command: Any) -> set[str]:
-    """The long options of a command."""
-    return {name for parameter in command.params for name in parameter.opts if name.startswith("--")} - {"--help"}
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
 
 
-def sections() -> dict[str, str]:
-    """Command → its section of the README."""
-    parts = re.split(r"^### `jurybox (\w+)[^`]*`\n", README, flags=re.MULTILINE)
-    return {
-        name: re.split(r"^##", text, flags=re.MULTILINE)[0] for name, text in zip(parts[1::2], parts[2::2], strict=True)
-    }
+def test_nothing_that_follows_from_the_code_is_stale() -> None:
+    found = [named(path) for path in stale(with_commands=False)]
+    assert not found, f"python scripts/reference.py writes {', '.join(found)} anew"
 
 
-def blocks(language: str) -> list[str]:
-    """The README's code of that language."""
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+def test_everything_that_can_be_generated_stands_in_a_page() -> None:
+    assert PARTS.keys() == {block[2] for text in TEXTS.values() for block in BLOCK.finditer(text)}
 
 
-def shown() -> list[str]:
-    """The command lines that the README shows, in order; the one that serves the endpoint is not among them."""
-    lines = "".join(blocks("sh")).replace("\\\n", " ").splitlines()
-    return [line for line in lines if line.strip() and not line.startswith("jurybox simulate")]
-
-
-def test_every_command_has_its_section_and_no_other_is_described() -> None:
-    assert set(sections()) == set(COMMANDS)
-
-
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_every_option_is_described_and_no_other(name: str) -> None:
-    described = set(re.findall(r"(?<=`)--[a-z][a-z0-9-]*", sections()[name]))
-    assert described == options(COMMANDS[name])
+def test_the_readme_is_short() -> None:
+    assert len(TEXTS[ROOT / "README.md"].splitlines()) <= README_LINES
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -67,14 +53,15 @@ def test_every_command_and_option_helps(name: str) -> None:
     assert not silent
 
 
-def test_the_config_in_the_readme_is_the_one_of_the_quickstart() -> None:
-    block = next(block for block in blocks("yaml") if block.startswith("name: quickstart"))
-    assert yaml.safe_load(block) == yaml.safe_load((ROOT / "configs" / "quickstart.yaml").read_text(encoding="utf-8"))
+def test_the_config_in_the_docs_is_the_one_of_the_quickstart() -> None:
+    blocks = [block for text in TEXTS.values() for block in re.findall(r"^```yaml\n(.*?)^```", text, re.M | re.S)]
+    [shown] = [block for block in blocks if block.startswith("name: quickstart")]
+    assert yaml.safe_load(shown) == yaml.safe_load((ROOT / "configs" / "quickstart.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_config_is_valid_and_mentioned(path: Path) -> None:
-    assert f"configs/{path.name}" in README
+    assert any(f"configs/{path.name}" in text for text in TEXTS.values())
     if "templates" not in yaml.safe_load(path.read_text(encoding="utf-8")):
         load_config(path)
 
@@ -87,47 +74,63 @@ def test_every_dependency_has_its_reason_and_no_other_is_listed() -> None:
     assert set(re.findall(r"^\| `([A-Za-z0-9-]+)` \|", tables, flags=re.MULTILINE)) == names
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_every_file_that_a_page_names_exists(page: str) -> None:
-    text = (ROOT / page).read_text(encoding="utf-8")
-    named = re.findall(r"`((?:configs|scripts|tests|runner|judges|\.ci)/[A-Za-z0-9_./-]+)`", text)
-    assert named
-    missing = [name for name in named if not (ROOT / name).exists()]
-    assert not missing
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    found = re.findall(r"`((?:configs|scripts|tests|runner|judges|docs|\.ci)/[A-Za-z0-9_./-]+)`", WRITTEN[page])
+    assert not [name for name in found if not (ROOT / name).exists()]
 
 
-def test_every_command_in_the_readme_works(tmp_path: Path, jurybox: Path, endpoint: str) -> None:
-    """In the order of the README, in a folder with nothing but `configs`, against the simulated endpoint."""
-    shutil.copytree(ROOT / "configs", tmp_path / "configs")
-    for config in (tmp_path / "configs").glob("*.yaml"):
-        text = config.read_text(encoding="utf-8")
-        text = text.replace("https://api.openai.com/v1", endpoint).replace("http://127.0.0.1:8808/v1", endpoint)
-        config.write_text(text, encoding="utf-8")
-    environment = {
-        **os.environ,
-        "PATH": f"{jurybox.parent}{os.pathsep}{os.environ['PATH']}",
-        "OPENAI_API_KEY": "not-a-key",
-    }
-    lines = shown()
-    assert len(lines) > 10
-    for line in lines:
-        words = shlex.split(line)
-        assert words[0] == "jurybox" or "| jurybox" in line
-        line = line.replace("http://127.0.0.1:8808/v1", endpoint)
-        if words[1] == "run" and "--address" not in words:
-            # What Ray adds is tested on its own; here it would only take time.
-            line = line.replace("jurybox run", "jurybox run --local --yes", 1)
-        done = subprocess.run(
-            line,
-            shell=True,
-            cwd=tmp_path,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, f"{line}\nended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
-    for written in re.findall(r"(?:--to|>) (\S+)", "\n".join(lines)):
-        assert (tmp_path / written).stat().st_size > 0, f"{written} is empty"
+def anchors(text: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    without_code = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    seen: dict[str, int] = {}
+    found = set()
+    for heading in re.findall(r"^#+ (.+)$", without_code, flags=re.MULTILINE):
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if slug in seen else slug)
+        seen[slug] = seen.get(slug, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_no_link_is_dead(page: Path) -> None:
+    without_code = re.sub(r"^```.*?^```", "", WRITTEN[page], flags=re.MULTILINE | re.DOTALL)
+    dead = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", without_code)):
+        if re.match(r"https?:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.is_file() or (anchor and anchor not in anchors(file.read_text(encoding="utf-8"))):
+            dead.append(target)
+    assert not dead
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "page", [page for page, text in TEXTS.items() if commands(text) and page != OWN_JUDGE], ids=named
+)
+def test_every_command_works_and_prints_what_is_shown(page: Path, tmp_path: Path) -> None:
+    """In the order of the page, in a folder with nothing but `configs`, against the simulated endpoint."""
+    for done in carry_out(TEXTS[page], tmp_path):
+        if isinstance(shown := done.step, Shown):
+            now = block_of(done.printed, shown.lines)
+            assert words(now) == words(TEXTS[page][shown.start : shown.end]), "python scripts/reference.py"
+
+
+def test_the_site_builds_without_a_warning_and_takes_nothing_from_elsewhere(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(site)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (built.returncode, built.stdout + built.stderr) == (0, "")
+    found = list(site.rglob("*.html"))
+    assert len(found) > len(TEXTS) - 2
+    for page in found:
+        html = page.read_text(encoding="utf-8")
+        assert not re.findall(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=[\"']?(?:https?:)?//[^>]+>", html), page

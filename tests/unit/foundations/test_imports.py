@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -142,3 +143,12 @@ def test_unit_tests_lie_as_the_rooms_do() -> None:
     folders = {path.name for path in (ROOT / "tests" / "unit").iterdir() if path.is_dir()} - {"__pycache__"}
     assert folders <= ROOMS.keys() - {"jurybox"}
     assert not list((ROOT / "tests" / "unit").glob("*.py"))
+
+
+def test_the_table_of_rooms_in_contributing_is_this_one() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    house = text.split("## The house")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `([a-z.*/]+)` \| [^|]+ \|([^|]*)\|$", house, flags=re.MULTILINE)
+    spoken = {"jurybox.py": "jurybox", "runner/*.py": "foundations"}
+    written = {spoken.get(name, name.rstrip("/")): set(re.findall(r"`(\w+)`", cell)) for name, cell in rows}
+    assert written == {name: set(allowed.split()) - {"foundations"} for name, allowed in ROOMS.items()}
