@@ -106,10 +106,9 @@ def run(
         report = finish_run(session, stopped)
     for revision in session.revising.made[told:]:
         say(revision.text(), quiet)
-    print_report(report, as_json)
     stopped = describe_published(session, stopped, quiet)
-    command = f"jurybox report {directory}" if stopped is None else f"{same_command()}  # goes on with the run"
-    say(f"next: {command}", quiet)
+    command = None if stopped is None else f"{same_command()}  # goes on with the run"
+    print_report(report, as_json, next_command=command)
     if stopped is not None:
         raise stopped
     if report.over_limit:

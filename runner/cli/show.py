@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -42,15 +44,19 @@ def status(run_directory: RunArgument, as_json: JsonOption = False) -> None:
 def report(
     run_directory: RunArgument,
     as_json: JsonOption = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print all of it as Markdown.")] = False,
+    section: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Print this section only; repeatable.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print every section.")] = False,
 ) -> None:
-    """Print a run's report, finished or not."""
+    """Print a run's report, finished or not: the screen that `run` ends with, or what stands behind it."""
     from runner.session.run_status import open_run
 
-    if as_json and markdown:
-        raise InputError("--json and --markdown exclude each other")
+    if as_json + markdown + full + (section is not None) > 1:
+        raise InputError("--json, --markdown, --section and --full exclude each other")
     with open_run(run_directory) as opened:
-        print_report(opened.report(), as_json, markdown)
+        print_report(opened.report(), as_json, markdown, section or (), full)
 
 
 def export(
@@ -97,15 +103,24 @@ def current_report(run_directory: Path) -> Any:
     return None
 
 
-def print_report(report: Any, as_json: bool, markdown: bool = False) -> None:
-    """Print a report on stdout."""
+def print_report(
+    report: Any,
+    as_json: bool,
+    markdown: bool = False,
+    section: Sequence[str] = (),
+    full: bool = False,
+    next_command: str | None = None,
+) -> None:
+    """Print a report on stdout; plain text where NO_COLOR says so."""
     from rich.console import Console
 
-    from runner.report import to_json, to_markdown, to_terminal
+    from runner.report import to_json, to_markdown
+    from runner.report.terminal import to_terminal
 
     if as_json:
         typer.echo(json.dumps(to_json(report), ensure_ascii=False))
     elif markdown:
         typer.echo(to_markdown(report))
     else:
-        to_terminal(report, Console())
+        console = Console(color_system=None if os.environ.get("NO_COLOR") else "auto")
+        to_terminal(report, console, section, full, next_command)

@@ -1,4 +1,4 @@
-"""What a run found, put together once and shown on the terminal, as Markdown or as JSON."""
+"""What a run found, put together once. `terminal` and `displayed` print it: modules apart, for they load rich."""
 
 from __future__ import annotations
 
@@ -7,6 +7,5 @@ from .json_document import to_json
 from .markdown import to_markdown
 from .model import Report
 from .notices import notices
-from .terminal import to_terminal
 
-__all__ = ["Report", "build", "notices", "to_json", "to_markdown", "to_terminal"]
+__all__ = ["Report", "build", "notices", "to_json", "to_markdown"]

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from runner.stats.agreement import Agreement
 from runner.stats.estimators import Metric
 
-from .formatting import INTERVAL, JUDGE, MODEL, NONE, SYSTEM, Column, Table, ends, number
+from .formatting import INTERVAL, NONE, Column, Table, interval, names, number, numbers
 from .model import Report
 
 TITLE = "Agreement with human labels"
 PEOPLE = "people"
 
-_HEADERS = {
+HEADERS = {
     "accuracy": "accuracy",
     "kappa": "kappa",
     "balanced_accuracy": "balanced",
@@ -27,7 +27,7 @@ _HEADERS = {
 }
 _SHARES = ("accuracy", "exact")
 _RAW = ("mae", "rmse", "exact", "weighted_kappa")
-_SAID = {
+_MEANINGS = {
     "kappa": "kappa: Cohen's",
     "balanced_accuracy": "balanced: accuracy averaged over the two classes of the label",
     "auroc": "AUROC: how often an answer with a yes label gets the higher score",
@@ -67,25 +67,25 @@ _ERRORS: tuple[Extra, ...] = (
 def _table(
     report: Report, title: str, entries: Sequence[Agreement], measures: Sequence[str], extra: Sequence[Extra] = ()
 ) -> Table:
-    columns = [JUDGE, MODEL, SYSTEM, Column("label", name=True), Column("n")]
+    columns = [*names("judge", "model", "system", "label"), Column("n")]
     for name in measures:
-        columns += [Column(_HEADERS[name]), Column(f"{INTERVAL} {_short(name)}")]
-    columns += [Column(header) for header, _ in extra]
+        columns += numbers(HEADERS[name], f"{INTERVAL} {_short(name)}")
+    columns += numbers(*(header for header, _ in extra))
     rows = []
     for entry in entries:
-        cells = [entry.judge or PEOPLE, entry.model or NONE, entry.system or "all", _label(entry), f"{entry.n:,}"]
+        cells = [entry.judge or PEOPLE, entry.model or NONE, entry.system or "all", label_of(entry), f"{entry.n:,}"]
         for name in measures:
             metric = entry.metrics.get(name)
-            cells += [number(metric.value), ends(metric.low, metric.high)] if metric else [NONE, NONE]
+            cells += [number(metric.value), interval(metric)] if metric else [NONE, NONE]
         rows.append((*cells, *(show(entry) for _, show in extra)))
     return Table(TITLE + title, tuple(columns), tuple(rows), _note(report, entries, measures, bool(extra)))
 
 
 def _note(report: Report, entries: Sequence[Agreement], measures: Sequence[str], errors: bool) -> str:
-    said = [_SAID[name] for name in measures if name in _SAID]
+    said = [_MEANINGS[name] for name in measures if name in _MEANINGS]
     if errors:
         said.append("too kind: judge yes, human no · too strict: judge no, human yes")
-    shares = [_HEADERS[name] for name in measures if name in _SHARES]
+    shares = [HEADERS[name] for name in measures if name in _SHARES]
     how = "1,000 bootstrap resamples of the pairs" + (f" ({shares[0]}: Wilson)" if shares else "")
     said.append(f"intervals: {how}" + (f", {report.dependent} taken as independent" if report.dependent else ""))
     if any(entry.second for entry in entries):
@@ -98,7 +98,7 @@ def _note(report: Report, entries: Sequence[Agreement], measures: Sequence[str],
     for name in measures:
         for metric in (entry.metrics[name] for entry in entries if name in entry.metrics):
             if metric.value is None and metric.reason is not None:
-                undefined.setdefault(metric.reason, {})[_HEADERS[name]] = None
+                undefined.setdefault(metric.reason, {})[HEADERS[name]] = None
     said += [f"{', '.join(names)}: undefined where {reason}" for reason, names in undefined.items()]
     without = dict.fromkeys(reason for entry in entries for name in measures if (reason := _open(entry, name)))
     said += [f"no interval where {reason}" for reason in without]
@@ -118,7 +118,7 @@ def _has_value(entry: Agreement, name: str) -> bool:
     return name in entry.metrics and entry.metrics[name].value is not None
 
 
-def _label(entry: Agreement) -> str:
+def label_of(entry: Agreement) -> str:
     first = _cut(entry.label, entry.threshold)
     return first if entry.second is None else f"{first} × {_cut(entry.second, entry.second_threshold)}"
 
@@ -130,7 +130,7 @@ def _cut(name: str, threshold: float | None) -> str:
 def _apart(entries: Sequence[Agreement], measures: Sequence[str]) -> list[str]:
     """What to think of measures that hold a label on another scale against the score as if it were the same."""
     found = dict.fromkeys((entry.label, entry.of, entry.ranges) for entry in entries if entry.ranges is not None)
-    raw = [_HEADERS[name] for name in measures if name in _RAW]
+    raw = [HEADERS[name] for name in measures if name in _RAW]
     if "accuracy" in measures:
         raw = ["the threshold cuts both alike"] * any(entry.ranges and entry.threshold for entry in entries)
     elif raw:
@@ -153,4 +153,4 @@ def _cell(entry: Agreement, count: int | None) -> str:
 
 
 def _short(name: str) -> str:
-    return "interval" if name in _SHARES else _HEADERS[name]
+    return "interval" if name in _SHARES else HEADERS[name]

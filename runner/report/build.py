@@ -15,11 +15,12 @@ from runner.publishing.result_frames import attempt_frames, judgment_frames
 from runner.stats.agreement import agreement, people, people_agreement
 from runner.stats.batch_effects import BatchEffect, batch_effects
 from runner.stats.clustered_errors import ClusterSums
-from runner.stats.counting import PAIR, Counts, add, count, over_limit, served_values
+from runner.stats.counting import Counts, add, count, over_limit, served_values
 from runner.stats.injection_stats import injection_stats
 from runner.stats.metrics import Latency, latencies, results
 from runner.stats.model_drift import served_versions
-from runner.stats.verdict_counts import echoes
+from runner.stats.summaries import PAIR
+from runner.stats.verdict_counts import count_echoes
 
 from .failures import Failures
 from .model import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, Report
@@ -59,7 +60,7 @@ def build(
     agreeing = agreement(counts, labels, scales) if counts else []
     own = [row for row in shards if not staged.is_control(row.shard.first_row)]
     planned_rows = max((row.shard.first_row + row.shard.rows for row in own), default=0)
-    swayed = injection_stats(counts.tables, scales, choices, [kind.name for kind in KINDS]) if counts else []
+    swayed = injection_stats(counts, scales, choices, [kind.name for kind in KINDS]) if counts else []
     over = over_limit(counts, config.max_unscored) if counts else []
     return Report(
         name=name,
@@ -106,12 +107,14 @@ def build(
 
 
 def _batches(counts: Counts | None, judges: Mapping[str, Judge], ledger: Ledger, before: int) -> list[BatchEffect]:
-    batched = {name: list(judge.scales()) for name, judge in judges.items() if judge.batch is not None}
+    batched = {name: judge.scales() for name, judge in judges.items() if judge.batch is not None}
     if counts is None or not batched:
         return []
     # Replies that were no use, and so decided nothing, stand with the attempts alone.
     examples = {name: example for name in batched if (example := judges[name].example)}
-    return batch_effects(counts, batched, echoes(attempt_frames(ledger, before=before) if examples else (), examples))
+    return batch_effects(
+        counts, batched, count_echoes(attempt_frames(ledger, before=before) if examples else (), examples)
+    )
 
 
 def _flags(counts: Counts | None) -> list[Flag]:

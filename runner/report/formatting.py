@@ -6,8 +6,7 @@ Measures have four decimals; what has no value is a dash, never a zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from runner.stats.estimators import Rate
+from typing import Literal, Protocol
 
 NONE = "–"
 INTERVAL = "95 %"
@@ -16,20 +15,15 @@ INTERVAL = "95 %"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: names stand left, numbers right. An `extra` one may be left out where there is no room."""
+    """Numbers stand right and in one piece. Names and texts stand left, and go on in the next line where they must."""
 
     header: str
-    name: bool = False
-    extra: bool = False
-    outside: bool = False
-    """The header is a name of the run's (one a line), and may be cut like one."""
-    text: bool = False
-    """What is read, or copied, as it stands: on the left, and where it is too wide it goes on in the next line."""
+    kind: Literal["number", "name", "text"] = "number"
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of text cells. `sums`: rows that summarize those before them."""
+    """A table of text cells. `sums`: rows at its end that summarize those before them."""
 
     title: str
     columns: tuple[Column, ...]
@@ -38,7 +32,26 @@ class Table:
     sums: int = 0
 
 
-JUDGE, MODEL, SYSTEM = Column("judge", name=True), Column("model", name=True), Column("system", name=True)
+class HasInterval(Protocol):
+    """A rate, a score or a measure."""
+
+    @property
+    def low(self) -> float | None:
+        """The lower end of its 95 % interval."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper end."""
+
+
+def names(*headers: str) -> list[Column]:
+    """Columns that name the row."""
+    return [Column(header, "name") for header in headers]
+
+
+def numbers(*headers: str) -> list[Column]:
+    """Columns of numbers."""
+    return [Column(header) for header in headers]
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -46,14 +59,16 @@ def number(value: float | None, digits: int = 4) -> str:
     return NONE if value is None else f"{value:.{digits}f}"
 
 
-def ends(low: float | None, high: float | None) -> str:
-    """An interval by its ends."""
-    return NONE if low is None or high is None else f"{low:.4f}–{high:.4f}"
+def percent(value: float | None, digits: int = 2) -> str:
+    """A share."""
+    return NONE if value is None else f"{value:.{digits}%}"
 
 
-def interval(rate: Rate) -> str:
-    """A 95 % interval of a share."""
-    return ends(rate.low, rate.high)
+def interval(entry: HasInterval | None) -> str:
+    """A 95 % interval by its ends."""
+    if entry is None or entry.low is None or entry.high is None:
+        return NONE
+    return f"{entry.low:.4f}–{entry.high:.4f}"
 
 
 def usd(value: float | None) -> str:
@@ -66,3 +81,8 @@ def usd(value: float | None) -> str:
 def p_value(p: float) -> str:
     """How likely a difference is without a cause."""
     return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
+
+
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """So many of something."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"

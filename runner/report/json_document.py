@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 from runner.stats.agreement import Agreement
 from runner.stats.batch_effects import BatchEffect
-from runner.stats.estimators import Mean, Metric, Rate
+from runner.stats.estimators import Metric
 from runner.stats.injection_stats import InjectionStats, Part
-from runner.stats.metrics import Binary, Line, Result
+from runner.stats.metrics import Line, Result
 
 from .model import SCHEMA_VERSION, Cost, Report
 from .notices import notices, unsettled_document
@@ -98,15 +98,8 @@ def _line(line: Line) -> dict[str, Any]:
         "poisoned": line.poisoned,
         "unscored": line.unscored,
         "not_done": line.not_done,
-        "scores": _scores(line.scores),
+        "scores": {name: asdict(score) for name, score in line.scores.items()},
         "official": None if line.official is None else asdict(line.official),
-    }
-
-
-def _scores(scores: Mapping[str, Binary | Mean]) -> dict[str, Any]:
-    return {
-        name: {"kind": "binary" if isinstance(entry, Binary) else "graded", **asdict(entry)}
-        for name, entry in scores.items()
     }
 
 
@@ -150,16 +143,7 @@ def _injection(entry: InjectionStats) -> dict[str, Any]:
 
 
 def _part(part: Part) -> dict[str, Any]:
-    """`right`: the share of scored trials that were judged right, where the score says what is."""
-    scores: dict[str, Any] = {}
-    for name, found in part.scores.items():
-        if isinstance(found, Rate):
-            scores[name] = {"kind": "binary", "right": asdict(found)}
-        else:
-            reached = None if found.reached is None else asdict(found.reached)
-            scores[name] = {"kind": "graded", "right": reached, "threshold": found.threshold} | asdict(found.spread)
-    counted = {name: getattr(part, name) for name in ("planned", "scored", "unscored", "not_done")}
-    return counted | {"scores": scores, "choices": {label: asdict(share) for label, share in part.choices.items()}}
+    return {name: value for name, value in asdict(part).items() if name != "name"} | {"not_done": part.not_done}
 
 
 def _rate(share: Metric, n: int) -> dict[str, Any]:

@@ -1,51 +1,40 @@
-"""The report as Markdown, for a pull request or a paper's appendix."""
+"""The report as Markdown, for a notebook, a pull request or an appendix: the answer first, then every section."""
 
 from __future__ import annotations
 
-from .formatting import Table, usd
+from .formatting import Table
 from .model import Report
 from .notices import notices
-from .tables import tables
+from .overview import agreement_overview, cost_line, headline, score_overview
+from .tables import sections
 
 
 def to_markdown(report: Report) -> str:
     """The whole report."""
-    parts = [f"# {_safe(report.name)}: {report.status}"]
-    if notices(report):
-        parts.append("\n".join(f"> - {_safe(notice)}" for notice in notices(report)))
+    parts = [f"# {_safe(report.name)}: {headline(report)}"]
+    parts += [_table(table, 2) for table in (score_overview(report), agreement_overview(report)) if table.rows]
+    if attention := notices(report):
+        parts.append("## What needs attention\n\n" + "\n".join(f"- {_safe(notice)}" for notice in attention))
     facts = [
-        f"{report.planned:,} trials planned, {report.done:,} judged, {report.unscored:,} of them without a score",
+        f"cost: {cost_line(report)}",
         f"items {report.items:,}, duplicates {report.duplicates:,}, rejects {report.rejects:,}",
-        f"all tables: revision {report.revision}, replies read by parser {', '.join(report.parser_versions) or '–'}",
-        f"cost {usd(report.cost_usd)}",
+        f"{report.unscored:,} of {report.done:,} judged trials are without a score",
+        f"revision {report.revision}, replies read by parser {', '.join(report.parser_versions) or '–'}",
         f"directory `{report.directory}`",
     ]
-    parts.append("\n".join(f"- {fact}" for fact in facts))
-    parts.extend(_table(table) for table in tables(report))
-    parts.append(_protocol(report))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    parts.append("## The run\n\n" + "\n".join(f"- {fact}" for fact in facts))
+    for name, tables in sections(report).items():
+        parts += [f"## Section: {name}", *(_table(table, 3) for table in tables)]
+    return "\n\n".join(parts) + "\n"
 
 
-def _table(table: Table) -> str:
+def _table(table: Table, level: int) -> str:
     heads = [_safe(column.header) for column in table.columns]
-    rules = [":--" if column.name or column.text else "--:" for column in table.columns]
+    rules = ["--:" if column.kind == "number" else ":--" for column in table.columns]
     lines = [heads, rules, *([_safe(cell) for cell in row] for row in table.rows)]
     body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     note = f"\n\n*{_safe(table.note)}*" if table.note else ""
-    return f"## {_safe(table.title)}\n\n{body}{note}"
-
-
-def _protocol(report: Report) -> str:
-    lines = ["## Judges and models", ""]
-    for judge in report.judges:
-        parsers = ", ".join(judge.parser_versions) or "–"
-        lines.append(f"- judge `{judge.name}`, fingerprint `{judge.fingerprint}`, parser {parsers}")
-        lines.extend(f"  - {_safe(note)}" for note in judge.protocol_notes)
-    for model in report.models:
-        revision = f" at revision {_safe(model.revision)}" if model.revision else ""
-        served = f", served as {_safe(', '.join(model.served))}" if model.served else ""
-        lines.append(f"- model `{model.name}`: {_safe(model.model_id)}{revision}{served}")
-    return "\n".join(lines)
+    return f"{'#' * level} {_safe(table.title)}\n\n{body}{note}"
 
 
 def _safe(text: str) -> str:

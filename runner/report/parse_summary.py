@@ -15,7 +15,7 @@ from runner.stats.parse_stats import (
     UNSCORED,
     Call,
     FirstReplies,
-    Pair,
+    JudgeModelNames,
     ParsePaths,
     StepCalls,
     coercions,
@@ -31,7 +31,7 @@ class ParseSummary:
 
     first_replies: tuple[FirstReplies, ...] = ()
     ways: tuple[ParsePaths, ...] = ()
-    coercions: Mapping[Pair, Mapping[str, int]] | None = None
+    coercions: Mapping[JudgeModelNames, Mapping[str, int]] | None = None
     unreadable: tuple[MalformedExample, ...] = ()
     calls: tuple[StepCalls, ...] = ()
     """Those of the plan, and those of models that it holds only to reformat."""
@@ -67,7 +67,7 @@ def summarize_parsing(
     scales: Mapping[str, Mapping[str, Scale]],
     choices: Mapping[str, Sequence[str]],
     place: Callable[[str, str], tuple[int, int]],
-    planned: Iterable[Pair],
+    planned: Iterable[JudgeModelNames],
     before: int = ALL_SHARDS,
 ) -> ParseSummary:
     """`place`: where a planned judge × model stands in the report; `before`: the first shard of control items, of which
@@ -93,6 +93,6 @@ def summarize_parsing(
     )
 
 
-def _of_plan(call: Call, known: set[Pair]) -> bool:
+def _of_plan(call: Call, known: set[JudgeModelNames]) -> bool:
     judges = {judge for judge, _ in known}
     return (call.judge, call.model) in known or (call.step == "reformat" and call.judge in judges)

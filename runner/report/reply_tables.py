@@ -1,27 +1,22 @@
-"""The report's tables of how replies were read: first replies, ways to a verdict, what could not be read, and calls.
-
-The report's tables of how scores came about: the company that a trial had in its request, and what was noted.
-"""
+"""The report's tables of replies: first replies, ways to a verdict, unreadable ones, calls, batches and notes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from runner.stats.batch_effects import BatchEffect, Part
-from runner.stats.estimators import LEAST_GROUP, Difference, Rate
-from runner.stats.parse_stats import FirstReplies, ParsePath, ParsePaths
+from runner.stats.estimators import Rate
+from runner.stats.parse_stats import UNSCORED, FirstReplies, ParsePath, ParsePaths
+from runner.stats.significance import LEAST_GROUP, Difference
 
-from .formatting import JUDGE, MODEL, NONE, Column, Table, ends, interval, number, p_value, usd
+from .formatting import NONE, Column, Table, interval, names, number, numbers, p_value, percent, usd
 from .model import Report
 
-FIRST = "First replies"
-READING = "Reading"
 MANY_SCORES = 4
 """Above so many scores they stand in the document only."""
 MOST_UNREADABLE = 10
 
-_PARSER = Column("parser", name=True)
-_SAID = {
+_WAYS = {
     "after_refusal": "after a refusal",
     "bare_cut": "cut, a bare word",
     "bisect": "batch halved",
@@ -38,57 +33,54 @@ _STEPS = {
 }
 
 
-def reading_tables(report: Report) -> list[Table]:
-    """All four, in the order to read them; some have no rows."""
-    return [_first(report), _ways(report), _unreadable(report), _calls(report)]
-
-
-def _first(report: Report) -> Table:
+def first_replies(report: Report) -> Table:
+    """How the first reply to each request was read; no rows where every one was just what was asked for."""
     found = report.reading.first_replies
     several = len({entry.parser_version for entry in found}) > 1
     rows = [
         (
             entry.judge, entry.model, *([entry.parser_version] if several else []), f"{entry.replies:,}",
-            _percent(entry.strict), f"{entry.malformed.hits:,}", _percent(entry.malformed), _range(entry.malformed),
-            _percent(entry.refused), _percent(entry.cut),
+            percent(entry.strict.value), f"{entry.malformed.hits:,}", percent(entry.malformed.value),
+            _percents(entry.malformed), percent(entry.refused.value), percent(entry.cut.value),
         )
         for entry in found
+        if any(each.strict.hits < each.replies or each.cut.hits for each in found)
     ]  # fmt: skip
-    columns = [JUDGE, MODEL, *([_PARSER] if several else []), Column("replies"), Column("strict", extra=True)]
-    columns += [Column("malformed"), Column("share"), Column("95 % interval"), Column("refused"), Column("cut")]
+    columns = [*names("judge", "model", *["parser"] * several), *numbers("replies", "strict", "malformed", "share")]
     note = (
         "the first reply to each request, read without another call · strict: just as it was asked for · cut: for its "
         f"length, readable or not{_versions(report, found)}"
     )
-    return Table(FIRST, tuple(columns), tuple(rows), note)
+    return Table("First replies", (*columns, *numbers("95 % interval", "refused", "cut")), tuple(rows), note)
 
 
-def _ways(report: Report) -> Table:
+def parse_paths(report: Report) -> Table:
+    """How verdicts came about, with their scores; no rows where every verdict was read strictly."""
     found = report.reading.ways
     several = len({entry.parser_version for entry in found}) > 1
-    names = list(dict.fromkeys(name for entry in found for way in entry.ways for name in (*way.scores, *way.choices)))
-    names = names if len(names) <= MANY_SCORES else []
+    scores = list(dict.fromkeys(name for entry in found for way in entry.ways for name in (*way.scores, *way.choices)))
+    scores = scores if len(scores) <= MANY_SCORES else []
+    single = len(scores) == 1
     rows = [
         (
-            entry.judge, entry.model, *([entry.parser_version] if several else []), _SAID.get(way.way, way.way),
-            f"{way.trials.hits:,}", _percent(way.trials), *(_score(way, name) for name in names),
-            *([_score_range(way, names[0])] if len(names) == 1 else []), _detail(way),
+            entry.judge, entry.model, *([entry.parser_version] if several else []), _WAYS.get(way.way, way.way),
+            f"{way.trials.hits:,}", percent(way.trials.value), *(number(_value(way, name)) for name in scores),
+            *([interval(way.scores.get(scores[0]) or way.choices.get(scores[0]))] if single else []), _detail(way),
         )
         for entry in found
         for way in entry.ways
+        if any(each.way not in ("strict", *UNSCORED) for paths in found for each in paths.ways)
     ]  # fmt: skip
-    columns = [JUDGE, MODEL, *([_PARSER] if several else []), Column("how the reply was read", name=True)]
-    columns += [Column("trials"), Column("share"), *map(Column, names)]
-    columns += [Column("95 % interval")] if len(names) == 1 else []
-    columns += [Column("in detail", name=True, extra=True)]
-    said = [f"{', '.join(names)}: share of yes, or mean, of these verdicts alone"] if names else []
-    said += _parse_path_tests(found)
-    if versions := _versions(report, found):
-        said.append(versions.removeprefix(" · "))
-    return Table(READING, tuple(columns), tuple(rows), " · ".join(said))
+    columns = names("judge", "model", *["parser"] * several, "how the reply was read")
+    columns += [*numbers("trials", "share", *scores, *["95 % interval"] * single), *names("in detail")]
+    notes = [f"{', '.join(scores)}: share of yes, or mean, of these verdicts alone"] if scores else []
+    notes += _parse_path_tests(found)
+    note = " · ".join(notes) + _versions(report, found)
+    return Table("Reading", tuple(columns), tuple(rows), note.removeprefix(" · "))
 
 
-def _unreadable(report: Report) -> Table:
+def unreadable_replies(report: Report) -> Table:
+    """The commonest replies that could not be read, with an example of each kind."""
     shown = sorted(report.reading.unreadable, key=lambda entry: -entry.replies)[:MOST_UNREADABLE]
     rows = [
         (
@@ -97,16 +89,16 @@ def _unreadable(report: Report) -> Table:
         )
         for entry in sorted(shown, key=report.reading.unreadable.index)
     ]  # fmt: skip
-    columns = (JUDGE, MODEL, Column("reason", name=True), Column("replies"), Column("share"))
+    columns = [*names("judge", "model", "reason"), *numbers("replies", "share"), Column("reply", "text")]
     note = "the commonest, of all malformed replies; alike but for case, digits and blanks count together · one example"
-    return Table("Unreadable replies", (*columns, Column("reply", name=True)), tuple(rows), note)
+    return Table("Unreadable replies", tuple(columns), tuple(rows), note)
 
 
-def _calls(report: Report) -> Table:
-    calls = report.reading.calls
-    # Where each trial took one call there is nothing to share out.
-    told = {(entry.judge, entry.model) for entry in calls if entry.step not in ("first", "probe")}
-    failed = any(entry.failed for entry in calls)
+def calls(report: Report) -> Table:
+    """What each step of the ladder took, of those whose trials did not take one call each."""
+    found = report.reading.calls
+    several = {(entry.judge, entry.model) for entry in found if entry.step not in ("first", "probe")}
+    failed = any(entry.failed for entry in found)
     priced = {cost.model for cost in report.costs if cost.priced}
     rows = [
         (
@@ -115,37 +107,25 @@ def _calls(report: Report) -> Table:
             f"{entry.usage.input_tokens:,.0f}", f"{entry.usage.output_tokens:,.0f}",
             usd(entry.usage.cost_usd if entry.model in priced or entry.usage.cost_usd else None),
         )
-        for entry in calls
-        if (entry.judge, entry.model) in told
+        for entry in found
+        if (entry.judge, entry.model) in several
     ]  # fmt: skip
-    columns = [JUDGE, MODEL, Column("step", name=True), Column("calls"), *([Column("no reply")] if failed else [])]
-    columns += [Column("verdict"), Column("malformed", extra=True), Column("refused", extra=True)]
-    columns += [Column("tokens in"), Column("tokens out"), Column("cost")]
+    columns = [*names("judge", "model", "step"), *numbers("calls", *["no reply"] * failed, "verdict", "malformed")]
+    columns += numbers("refused", "tokens in", "tokens out", "cost")
     note = "what each step of the ladder took · verdict, malformed, refused: how its replies were read"
     note += " · no reply: errors of the endpoint" if failed else ""
-    if any(entry.step == "reformat" for entry in calls):
+    if any(entry.step == "reformat" for entry in found):
         note += " · reformat: stands with the model that copied the verdict, whoever gave it"
     return Table("Calls by stage", tuple(columns), tuple(rows), note)
 
 
-def _percent(share: Rate) -> str:
-    return NONE if share.value is None else f"{share.value:.2%}"
-
-
-def _range(share: Rate) -> str:
+def _percents(share: Rate) -> str:
     return NONE if share.low is None or share.high is None else f"{share.low:.2%}–{share.high:.2%}"
 
 
-def _score(way: ParsePath, name: str) -> str:
+def _value(way: ParsePath, name: str) -> float | None:
     found = way.scores.get(name) or way.choices.get(name)
-    return number(found.value) if found else NONE
-
-
-def _score_range(way: ParsePath, name: str) -> str:
-    found = way.scores.get(name) or way.choices.get(name)
-    if found is None:
-        return NONE
-    return interval(found) if isinstance(found, Rate) else ends(found.interval_low, found.interval_high)
+    return found.value if found else None
 
 
 def _detail(way: ParsePath) -> str:
@@ -176,7 +156,7 @@ def _versions(report: Report, found: tuple[FirstReplies, ...] | tuple[ParsePaths
     return "" if len(versions) != 1 or versions == report.parser_versions else f" · read by parser {versions[0]}"
 
 
-_UNTOLD = ("asked:", "max_tokens", "prompt:", "read:", "reformat:", "seed")
+_LATER_NOTES = ("asked:", "max_tokens", "prompt:", "read:", "reformat:", "seed")
 """Notes that say how a later reply was asked for and read, as the table of readings does: in the document only."""
 
 
@@ -189,24 +169,23 @@ def batches(report: Report) -> Table:
         for entry in report.batches
         for cells in _rows(entry)
     ]
-    columns = [JUDGE, MODEL, *([Column("score", name=True)] if several else []), Column("asked", name=True)]
-    columns += [Column("trials"), Column("mean"), Column("95 % interval")]
-    columns += [Column("replies"), Column("example")] if examples else []
-    said = []
+    columns = names("judge", "model", *["score"] * several, "asked")
+    columns += numbers("trials", "mean", "95 % interval", *(["replies", "example"] if examples else []))
+    notes = []
     if examples:
         quoted = ", ".join(f"“{text}”" for text in dict.fromkeys(examples))
-        said.append(
+        notes.append(
             f"example: share of all replies at that size that were just the example in the judge's prompt ({quoted}), "
             "which is an ordinary reply where it has as many scores as there are items"
         )
     if any(part.score.n < part.trials for entry in report.batches for part in _shown(entry)):
-        said.append("mean: of those trials that have a score")
+        notes.append("mean: of those trials that have a score")
     tests = [f"{_whose(report, entry)}{found}" for entry in report.batches if (found := _batch_tests(entry))]
     if tests:
-        said += [*tests, f"compared, by analysis of variance: rows with {LEAST_GROUP} scores or more"]
+        notes += [*tests, f"compared, by analysis of variance: rows with {LEAST_GROUP} scores or more"]
         if any(entry.marked for entry in report.batches):
-            said[-1] += ", without items asked alone for a block marker"
-    return Table("Batches", tuple(columns), tuple(rows), " · ".join(said))
+            notes[-1] += ", without items asked alone for a block marker"
+    return Table("Batches", tuple(columns), tuple(rows), " · ".join(notes))
 
 
 def flags(report: Report) -> Table:
@@ -214,13 +193,13 @@ def flags(report: Report) -> Table:
     done: dict[tuple[str, str], int] = {}
     for result in report.results:
         pair = result.judge, result.model
-        done[pair] = done.get(pair, 0) + result.overall.planned - result.overall.not_done
+        done[pair] = done.get(pair, 0) + result.overall.done
     rows = [
         (flag.judge, flag.model, flag.code, f"{flag.trials:,}", f"{flag.trials / whole:.2%}", f"{flag.times:,}")
         for flag in report.flags
-        if not flag.code.startswith(_UNTOLD) and (whole := done.get((flag.judge, flag.model), 0))
+        if not flag.code.startswith(_LATER_NOTES) and (whole := done.get((flag.judge, flag.model), 0))
     ]
-    columns = (JUDGE, MODEL, Column("flag", name=True), Column("trials"), Column("share"), Column("times"))
+    columns = (*names("judge", "model", "flag"), *numbers("trials", "share", "times"))
     note = "trials: judgments with this note · times: how often it was met in them"
     return Table("Flags", columns, tuple(rows), note)
 
@@ -251,7 +230,7 @@ def _shown(entry: BatchEffect) -> tuple[Part, ...]:
 def _cells(part: Part | None) -> tuple[str, str, str]:
     if part is None:
         return "0", NONE, NONE
-    return f"{part.trials:,}", number(part.score.value), ends(part.score.interval_low, part.score.interval_high)
+    return f"{part.trials:,}", number(part.score.value), interval(part.score)
 
 
 def _whose(report: Report, entry: BatchEffect) -> str:

@@ -23,8 +23,9 @@ from judges import Scale
 from runner.dataset.staged_items import Staged
 from runner.labels import Label
 
-from .counting import PAIR, Counts
+from .counting import Counts
 from .estimators import Confusion, Metric
+from .summaries import PAIR
 
 Kind = Literal["binary", "graded", "mixed", "choice"]
 Pairs = Mapping[tuple[float | str, float | str], int]
@@ -85,7 +86,7 @@ def agreement(
     """
     made = []
     for name, label in labels.items():
-        table = counts["choices" if label.type == "choice" else "labels"].filter(label=name).sort(*PAIR)
+        table = counts["label_choices" if label.type == "choice" else "label_values"].filter(label=name).sort(*PAIR)
         rows = table.select(*PAIR, "system", "judged", "human", "n").rows()
         for (judge, model), found in groupby(rows, key=lambda row: row[:2]):
             scale = scales.get(judge, {}).get(label.score(name), Scale(False, None, None))

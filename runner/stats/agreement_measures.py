@@ -1,25 +1,17 @@
-"""How two columns of paired values agree: each measure over many weightings of the same pairs at once.
+"""How two columns of paired values agree: the measures that their kinds allow, each with an interval or a reason.
 
 A table of pairs is two arrays of values and one row of weights for each weighting: the counts as they were found, or
-those of a resample, so that a value and its interval are the same arithmetic. NaN means that the measure is undefined
-under that weighting.
+those of a resample, so that a value and its interval are the same arithmetic over many weightings at once. NaN means
+that the measure is undefined under that weighting.
 
-95 % intervals of measures that have no formula for one: a percentile bootstrap over the table of joint counts.
+Intervals of measures that have no formula for one are a percentile bootstrap over the table of joint counts: 1,000
+resamples with a fixed seed, so that a report says the same each time. Pairs are taken as independent of each other.
+Up to `CELLS` distinct pairs a resample is a multinomial draw of the counts. Above that (scores without levels) it is a
+draw of `PICKS` pairs, and the deviations from the value are shrunk by the root of `PICKS` / n (the m-out-of-n
+bootstrap): the same width for every measure whose error falls with the root of n, as it does for all of these.
 
-The pairs are resampled with replacement, 1,000 times with a fixed seed, so that a report says the same each time. Pairs
-are taken as independent of each other: repeats of a trial, and many answers to one question, make the true interval
-wider.
-
-The cost is bounded. Up to `CELLS` distinct pairs, a resample is a multinomial draw of the counts. Above that (scores
-without levels) it is a draw of `PICKS` pairs, and the deviations from the value are shrunk by the root of `PICKS` / n
-(the m-out-of-n bootstrap): the same width for every measure whose error falls with the root of n, as it does for all of
-`association`.
-
-Two sides that were asked the same, compared: which measures their kinds allow, each with an interval or a reason.
-
-A side says yes or no (1 and 0), gives a number, or chooses a text. Whatever is graded can be cut at a threshold;
-without one nothing is cut. Of a judge and people the people are right; of two people neither is, so measures that take
-one side for the truth are left out.
+A side says yes or no (1 and 0), gives a number, or chooses a text. What is graded can be cut at a threshold. Of a judge
+and people the people are right; of two people neither is: measures that take one side for the truth are left out.
 """
 
 from __future__ import annotations
@@ -160,8 +152,6 @@ def _constant(values: Values, weights: Weights) -> NDArray[np.bool_]:
     return np.asarray((_by_level(weights, place, levels) > 0).sum(axis=1) <= 1)
 
 
-pass  # MOVED-EMPTY
-
 DRAWS = 1_000
 CELLS = 2_000
 PICKS = 2_000
@@ -231,9 +221,6 @@ def _picks(left: Values, right: Values, counts: Weights) -> Draws:
         picked = np.searchsorted(ends, np.sort(rng.random(PICKS)) * ends[-1], side="right")
         yield left[picked], right[picked], once
 
-
-pass  # MOVED-EMPTY
-pass  # MOVED-EMPTY
 
 LEVELS = 20
 """Up to so many different values are levels, of which two sides can name the same."""

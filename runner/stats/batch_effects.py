@@ -9,25 +9,26 @@ to be asked alone.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
-from .counting import PAIR, Counts
-from .estimators import Difference, Moments, Rate, Spread, differ, rate, spread
+from judges import Scale
 
-BEYOND_CHANCE = 0.01
-"""A difference of means less likely than this is told."""
+from .counting import Counts
+from .estimators import Rate, rate
+from .significance import BEYOND_CHANCE, Difference, differ
+from .summaries import PAIR, Moments, ScoreSummary, Subset, subsets, summarize
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The judged trials with one batch size, place or depth, and the mean score of those that have one."""
+    """The judged trials with one batch size, place or depth, and the score of those that have one."""
 
     at: int
     trials: int
-    score: Spread
+    score: ScoreSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,80 +73,47 @@ class BatchEffect:
         return self.by_place is not None and self.by_place.p < BEYOND_CHANCE
 
 
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    size: int
-    place: int
-    depth: int
-    marked: bool
-    trials: int
-    found: Moments
-
-
-def batch_effects(counts: Counts, batched: Mapping[str, Sequence[str]], echoed: pl.DataFrame) -> list[BatchEffect]:
-    """For every score of the batched judges. `batched`: judge → its scores; `echoed`: see `breakdown.echoes`."""
-    keys = (*PAIR, "batch_size", "batch_position", "bisect_depth", "marked")
-    scores = {
-        tuple(key): Moments(n, total, squares)
-        for *key, n, total, squares in counts["place_scores"].select(*keys, "score", "n", "total", "squares").rows()
-    }
-    places = counts["places"].select(*keys, "n").sort(keys).rows()
-    pairs = dict.fromkeys(row[:2] for row in places)
+def batch_effects(counts: Counts, scales: Mapping[str, Mapping[str, Scale]], echoes: pl.DataFrame) -> list[BatchEffect]:
+    """For every score of the batched judges. `scales`: batched judge → its scores; `echoes`: see `count_echoes`."""
     replies: dict[tuple[str, str], list[Echo]] = defaultdict(list)
-    for judge, model, size, n, hits in echoed.select(*PAIR, "size", "n", "hits").sort("size").rows():
+    for judge, model, size, n, hits in echoes.select(*PAIR, "size", "n", "hits").sort("size").rows():
         replies[judge, model].append(Echo(size, rate(hits, n)))
-    made = []
-    for judge, model in pairs:
-        for score in batched.get(judge, ()):
-            cells = [
-                _Cell(size, at, depth, marked, n, scores.get((judge, model, size, at, depth, marked, score), Moments()))
-                for *pair, size, at, depth, marked, n in places
-                if pair == [judge, model]
-            ]
-            made.append(_neighbours((judge, model, score), cells, tuple(replies[judge, model])))
-    return made
+    largest = counts["places"].group_by(PAIR).agg(pl.col("batch_size").max()).sort(PAIR).rows()
+    return [
+        _effect(counts, (judge, model, score), scale, full, tuple(replies[judge, model]))
+        for judge, model, full in largest
+        for score, scale in scales.get(judge, {}).items()
+    ]
 
 
-def _neighbours(of: tuple[str, str, str], cells: Sequence[_Cell], echoed: tuple[Echo, ...]) -> BatchEffect:
-    full = max(cell.size for cell in cells)
-    whole = [cell for cell in cells if cell.size == full > 1 and not cell.depth]
-    # Where everything is asked alone, a marked item is asked like any other.
-    marked = [cell for cell in cells if cell.marked and full > 1]
-    others = [cell for cell in cells if not (cell.marked and full > 1)]
+def _effect(counts: Counts, of: tuple[str, str, str], scale: Scale, full: int, echoes: tuple[Echo, ...]) -> BatchEffect:
     judge, model, score = of
+    own = (pl.col("judge") == judge) & (pl.col("model") == model)
+    # Where everything is asked alone, a marked item is asked like any other.
+    alone = pl.col("marked") if full > 1 else pl.lit(False)
+    whole = (pl.col("batch_size") == full) & (pl.col("bisect_depth") == 0) & (full > 1)
+
+    def parted(column: str, where: pl.Expr) -> list[tuple[int, Subset]]:
+        found = subsets(counts.tables, "places", [column], own & where)
+        return sorted((int(at), part) for (at,), part in found.items())
+
+    def parts(found: list[tuple[int, Subset]]) -> tuple[Part, ...]:
+        return tuple(
+            Part(at, part.n, summarize(part.moments.get(score, Moments()), scale, part.unscored)) for at, part in found
+        )
+
+    sizes, places = parted("batch_size", ~alone), parted("batch_position", whole)
+    marked = parts(parted("marked", alone))
     return BatchEffect(
         judge,
         model,
         score,
         full,
-        sizes=_parts(others, lambda cell: cell.size),
-        places=_parts(whole, lambda cell: cell.place),
-        depths=_parts([cell for cell in cells if cell.depth], lambda cell: cell.depth),
-        marked=_part(1, marked) if marked else None,
-        by_size=_differ(others, lambda cell: cell.size),
-        by_place=_differ(whole, lambda cell: cell.place),
-        echoes=echoed,
+        sizes=parts(sizes),
+        places=parts(places),
+        depths=parts(parted("bisect_depth", pl.col("bisect_depth") > 0)),
+        marked=marked[0] if marked else None,
+        by_size=differ([part.moments.get(score, Moments()) for _, part in sizes]),
+        by_place=differ([part.moments.get(score, Moments()) for _, part in places]),
+        echoes=echoes,
     )
-
-
-def _grouped(cells: Sequence[_Cell], at: Callable[[_Cell], int]) -> dict[int, list[_Cell]]:
-    groups: dict[int, list[_Cell]] = {}
-    for cell in sorted(cells, key=at):
-        groups.setdefault(at(cell), []).append(cell)
-    return groups
-
-
-def _parts(cells: Sequence[_Cell], at: Callable[[_Cell], int]) -> tuple[Part, ...]:
-    return tuple(_part(key, held) for key, held in _grouped(cells, at).items())
-
-
-def _part(at: int, cells: Sequence[_Cell]) -> Part:
-    return Part(at, sum(cell.trials for cell in cells), spread(_sum(cells)))
-
-
-def _differ(cells: Sequence[_Cell], at: Callable[[_Cell], int]) -> Difference | None:
-    return differ([_sum(held) for held in _grouped(cells, at).values()])
-
-
-def _sum(cells: Sequence[_Cell]) -> Moments:
-    return sum((cell.found for cell in cells), Moments())

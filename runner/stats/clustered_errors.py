@@ -15,19 +15,21 @@ import polars as pl
 
 from judges import Scale
 
-from .estimators import Z95, Mean, Rate, wilson
-from .metrics import Binary, Result
+from .estimators import Z95, Rate, wilson
+from .metrics import Result
+from .summaries import RESULT, ScoreSummary
+from .verdict_counts import explode_map
 
 MOST = 500_000
 """Sums that are kept: one for each question × score × judge × model × system."""
 
-_CELL = ("judge", "model", "system", "score")
+_CELL = (*RESULT, "score")
 _KEY = (*_CELL, "question")
 _SUMS = ("n", "total", "unscored")
 _RATIOS = {
-    "accuracy": (pl.col("total"), pl.col("n")),
+    "share": (pl.col("total"), pl.col("n")),
     "strict": (pl.col("total"), pl.col("n") + pl.col("unscored")),
-    "best": (pl.col("total") + pl.col("unscored"), pl.col("n") + pl.col("unscored")),
+    "lenient": (pl.col("total") + pl.col("unscored"), pl.col("n") + pl.col("unscored")),
 }
 """What is divided by what, summed over the questions."""
 
@@ -61,7 +63,7 @@ class ClusterSums:
         made = []
         for result in results:
             scores = {
-                name: _clustered(entry, row)
+                name: _cluster(entry, row)
                 if (row := found.get((result.judge, result.model, result.system, name)))
                 else entry
                 for name, entry in result.overall.scores.items()
@@ -75,14 +77,10 @@ class ClusterSums:
             pl.col("state").is_not_null(),
             pl.col("system").is_in(self._systems),
         ).with_columns(pl.col("question_id").hash().alias("question"))
-        entry = pl.col("scores").struct
         zero = pl.lit(0, pl.Int64)
-        scored = (
-            done.filter(pl.col("state") == "scored", pl.col("scores").list.len() > 0)
-            .explode("scores")
-            .select(*_KEY[:3], entry.field("key").alias("score"), "question",
-                    pl.lit(1, pl.Int64).alias("n"), entry.field("value").alias("total"), zero.alias("unscored"))
-        )  # fmt: skip
+        scored = explode_map(done.filter(pl.col("state") == "scored"), "scores", "score").select(
+            *_KEY, pl.lit(1, pl.Int64).alias("n"), pl.col("value").alias("total"), zero.alias("unscored")
+        )
         unscored = (
             done.filter(pl.col("state") != "scored")
             .join(self._names, on="judge")
@@ -112,20 +110,23 @@ class ClusterSums:
         return self._whole.sort(_KEY).group_by(_CELL, maintain_order=True).agg(*columns)
 
 
-def _clustered(entry: Binary | Mean, row: Mapping[str, float]) -> Binary | Mean:
-    if isinstance(entry, Binary):
-        names = ("accuracy", "strict", "best")
-        rates = {name: _share(getattr(entry, name), int(row[f"{name}_n"]), row[f"{name}_error"]) for name in names}
-        return Binary(**rates)
-    if entry.value is None or entry.interval_low is None or entry.interval_high is None:
+def _cluster(entry: ScoreSummary, errors: Mapping[str, float]) -> ScoreSummary:
+    """The summary with clustered intervals; the share of high graded scores keeps its own."""
+    if entry.kind == "binary" and entry.share and entry.strict and entry.lenient:
+        share, strict, lenient = (
+            _cluster_rate(found, int(errors[f"{name}_n"]), errors[f"{name}_error"])
+            for name, found in (("share", entry.share), ("strict", entry.strict), ("lenient", entry.lenient))
+        )
+        return replace(entry, low=share.low, high=share.high, share=share, strict=strict, lenient=lenient)
+    if entry.value is None or entry.low is None or entry.high is None:
         return entry
-    if row["accuracy_n"] < 2:
-        return replace(entry, interval_low=None, interval_high=None)
-    half = max(Z95 * row["accuracy_error"], (entry.interval_high - entry.interval_low) / 2)
-    return replace(entry, interval_low=entry.value - half, interval_high=entry.value + half)
+    if errors["share_n"] < 2:
+        return replace(entry, low=None, high=None)
+    half = max(Z95 * errors["share_error"], (entry.high - entry.low) / 2)
+    return replace(entry, low=entry.value - half, high=entry.value + half)
 
 
-def _share(share: Rate, questions: int, error: float) -> Rate:
+def _cluster_rate(share: Rate, questions: int, error: float) -> Rate:
     """With the Wilson interval of as many independent scores as would have this standard error."""
     if share.value is None:
         return share

@@ -1,36 +1,32 @@
 """From counts to results with explicit denominators.
 
-Accuracy over the scored trials and strictly over all, means with their bounds, slices, percentiles; agreement with
-human labels is made in `agreement`. Trials of all repeats are pooled. How a judge works is not known here; what
-its numbers mean comes in as `Scale`.
+Scores over the scored trials with their bounds over all, slices, percentiles; agreement with human labels is made in
+`agreement`. Trials of all repeats are pooled. How a judge works is not known here; what its numbers mean comes in as
+`Scale`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
 
 from judges import STATES, Scale
 
-from .counting import PAIR, Counts
-from .estimators import Mean, Moments, Rate, mean, percentile, rate, unweighted
+from .counting import Counts
+from .estimators import Rate, percentile, rate, unweighted
+from .summaries import PAIR, RESULT, ScoreSummary, Subset, subsets
 from .verdict_counts import values_of
 
-
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """A yes-or-no score: over the scored trials; and its bounds, where every judged trial without a score is wrong
-    (`strict`) or right (`best`)."""
-
-    accuracy: Rate
-    strict: Rate
-    best: Rate
+Key = tuple[str, str, str]
+"""judge, model, system."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Everything counted over one set of trials. `strict` and the bounds leave out what is not done yet."""
+    """Everything counted over one set of trials. The bounds of scores leave out what is not done yet."""
 
     planned: int
     scored: int
@@ -38,7 +34,7 @@ class Line:
     refused: int
     failed: int
     poisoned: int
-    scores: Mapping[str, Binary | Mean]
+    scores: Mapping[str, ScoreSummary]
     official: Rate | None
     """The official reading over all trials with a reply; None where the judge declares none."""
 
@@ -48,16 +44,21 @@ class Line:
         return self.malformed + self.refused + self.failed + self.poisoned
 
     @property
+    def done(self) -> int:
+        """Those that have a judgment."""
+        return self.scored + self.unscored
+
+    @property
     def not_done(self) -> int:
         """Planned, without a judgment."""
-        return self.planned - self.scored - self.unscored
+        return self.planned - self.done
 
 
 @dataclass(frozen=True, slots=True)
 class Macro:
     """Unweighted means over the groups; None until every group has a value."""
 
-    accuracy: float | None
+    value: float | None
     strict: float | None
 
 
@@ -94,30 +95,6 @@ class Latency:
     p99: float | None
 
 
-@dataclass(slots=True)
-class _Cell:
-    """Sums being put together for one line."""
-
-    trials: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    scores: dict[str, tuple[Moments, int]] = field(default_factory=dict)
-    """Score → its moments, and how many reach the judge's threshold."""
-
-    def line(self, scales: Mapping[str, Scale], official: bool) -> Line:
-        counts = {name: self.trials[name] for name in STATES}
-        unscored = sum(counts.values()) - counts["scored"]
-        scores: dict[str, Binary | Mean] = {}
-        for name in dict.fromkeys([*scales, *sorted(self.scores)]):
-            found, reached = self.scores.get(name, (Moments(), 0))
-            scale = scales.get(name, Scale(False, None, None))
-            if scale.binary:
-                hits, every = round(found.total), found.n + unscored
-                scores[name] = Binary(rate(hits, found.n), rate(hits, every), rate(hits + unscored, every))
-            else:
-                scores[name] = mean(found, unscored, scale.low, scale.high, scale.at_least, reached)
-        reading = rate(self.trials["official_hits"], self.trials["official_n"]) if official else None
-        return Line(planned=self.trials["planned"], scores=scores, official=reading, **counts)
-
-
 def results(
     counts: Counts,
     scales: Mapping[str, Mapping[str, Scale]],
@@ -128,81 +105,86 @@ def results(
 
     `scales`: judge → score → scale; `macro`: judge → wanted; `choices`: judge → its labels.
     """
-    keys = ("judge", "model", "system")
-    cells: dict[tuple[str, str, str], dict[tuple[str, str | None], _Cell]] = {}
-    for row in counts["trials"].iter_rows(named=True):
-        for cell in _cells(cells, row):
-            for name in ("planned", *STATES, "official_n", "official_hits", "attempts"):
-                cell.trials[name] += row[name]
-    for row in counts["scores"].iter_rows(named=True):
-        for cell in _cells(cells, row):
-            found, reached = cell.scores.get(row["score"], (Moments(), 0))
-            found += Moments(row["n"], row["total"], row["squares"])
-            cell.scores[row["score"]] = (found, reached + row["reached"])
-    details: dict[tuple[str, str, str], dict[str, dict[str, int]]] = {}
-    for row in counts["details"].sort("n", "detail", descending=[True, False]).iter_rows(named=True):
-        of_state = details.setdefault(tuple(row[key] for key in keys), {}).setdefault(row["state"], {})
-        name = row["detail"] or "unknown"
-        of_state[name] = of_state.get(name, 0) + row["n"]
-    values: dict[tuple[str, ...], dict[float, int]] = {}
-    for *key, value, n in counts["values"].select(*keys, "score", "value", "n").sort("value").rows():
-        values.setdefault(tuple(key), {})[value] = n
-    chosen = {tuple(key): n for *key, n in counts["chosen"].select(*keys, "choice", "n").rows()}
-    has_official = {(judge, model) for judge, model, n in counts["trials"].select(*PAIR, "official_n").rows() if n}
+    whole = pl.col("slice").is_null()
+    overall = subsets(counts.tables, "cells", RESULT, whole)
+    groups = _by_result(subsets(counts.tables, "cells", [*RESULT, "group"], whole))
+    slices = _by_result(subsets(counts.tables, "cells", [*RESULT, "slice"], ~whole))
+    details, values = _details(counts), _values(counts)
+    official = {key[:2] for key, subset in overall.items() if subset.counts["official_n"]}
     made = []
-    for (judge, model, system), parts in sorted(cells.items(), key=lambda entry: entry[0]):
-        official = (judge, model) in has_official
-        lines = {place: cell.line(scales.get(judge, {}), official) for place, cell in parts.items()}
-        groups = {name: lines["group", name] for kind, name in sorted(parts, key=str) if kind == "group"}
-        overall = lines["all", None]
+    for key, subset in sorted(overall.items()):
+        judge, model, system = key
+        own_scales, has_official = scales.get(judge, {}), (judge, model) in official
+        line = _line(subset, own_scales, has_official)
+        of_groups = {name: _line(part, own_scales, has_official) for name, part in groups[key].items()}
         wanted = macro.get(judge, False)
-        attempts, done = parts["all", None].trials["attempts"], overall.planned - overall.not_done
-        of_states = details.get((judge, model, system), {})
-        official_rates = {name: line.official.value if line.official else None for name, line in groups.items()}
+        rates = {name: part.official.value if part.official else None for name, part in of_groups.items()}
+        states = details.get(key, {})
         made.append(
             Result(
                 judge,
                 model,
                 system,
-                overall,
-                groups,
-                {str(name): lines["slice", name] for kind, name in sorted(parts, key=str) if kind == "slice"},
-                {name: _macro(name, groups) for name in overall.scores} if wanted else {},
-                unweighted(official_rates) if wanted and official else None,
-                {state: of_states[state] for state in STATES if state != "scored" and state in of_states},
-                of_states.get("scored", {}),
-                attempts / done if done else None,
+                line,
+                of_groups,
+                {name: _line(part, own_scales, has_official) for name, part in slices.get(key, {}).items()},
+                {name: _macro(name, of_groups) for name in line.scores} if wanted else {},
+                unweighted(rates) if wanted and has_official else None,
+                {state: states[state] for state in STATES if state != "scored" and state in states},
+                states.get("scored", {}),
+                subset.counts["attempts"] / line.done if line.done else None,
                 {
-                    name: dict.fromkeys(possible, 0) | values.get((judge, model, system, name), {})
-                    for name, scale in scales.get(judge, {}).items()
+                    name: dict.fromkeys(possible, 0) | values.get((*key, name), {})
+                    for name, scale in own_scales.items()
                     if (possible := values_of(scale))
                 },
-                {
-                    label: rate(chosen.get((judge, model, system, label), 0), overall.scored)
-                    for label in (choices or {}).get(judge, ())
-                },
+                subset.shares((choices or {}).get(judge, ())),
             )
         )
     return made
 
 
-def _cells(
-    cells: dict[tuple[str, str, str], dict[tuple[str, str | None], _Cell]], row: Mapping[str, str]
-) -> list[_Cell]:
-    parts = cells.setdefault((row["judge"], row["model"], row["system"]), {})
-    if row["slice"] is not None:
-        return [parts.setdefault(("slice", row["slice"]), _Cell())]
-    return [parts.setdefault(("all", None), _Cell()), parts.setdefault(("group", row["group"]), _Cell())]
+def _by_result(parts: Mapping[tuple[Any, ...], Subset]) -> dict[Key, dict[Any, Subset]]:
+    """judge, model, system → name → its part, by name."""
+    made: dict[Key, dict[Any, Subset]] = {}
+    for (judge, model, system, name), part in sorted(parts.items(), key=lambda entry: str(entry[0][3])):
+        made.setdefault((judge, model, system), {})[name] = part
+    return made
+
+
+def _line(subset: Subset, scales: Mapping[str, Scale], official: bool) -> Line:
+    counts = subset.counts
+    reading = rate(counts["official_hits"], counts["official_n"]) if official else None
+    states = {state: counts[state] for state in STATES}
+    return Line(planned=subset.n, scores=subset.scores(scales), official=reading, **states)
+
+
+def _details(counts: Counts) -> dict[Key, dict[str, dict[str, int]]]:
+    """judge, model, system → state → stage or reason → trials, the commonest first."""
+    made: dict[Key, dict[str, dict[str, int]]] = {}
+    table = counts["details"].sort("n", "detail", descending=[True, False])
+    for judge, model, system, state, detail, n in table.select(*RESULT, "state", "detail", "n").rows():
+        of_state = made.setdefault((judge, model, system), {}).setdefault(state, {})
+        name = detail or "unknown"
+        of_state[name] = of_state.get(name, 0) + n
+    return made
+
+
+def _values(counts: Counts) -> dict[tuple[str, ...], dict[float, int]]:
+    """judge, model, system, score → value → trials."""
+    made: dict[tuple[str, ...], dict[float, int]] = {}
+    for *key, value, n in counts["values"].select(*RESULT, "score", "value", "n").sort("value").rows():
+        made.setdefault(tuple(key), {})[value] = n
+    return made
 
 
 def _macro(score: str, groups: Mapping[str | None, Line]) -> Macro:
-    values: dict[str | None, float | None] = {}
-    strict: dict[str | None, float | None] = {}
-    for name, line in groups.items():
-        entry = line.scores[score]
-        values[name] = entry.accuracy.value if isinstance(entry, Binary) else entry.value
-        strict[name] = entry.strict.value if isinstance(entry, Binary) else None
-    return Macro(unweighted(values), unweighted(strict))
+    of_groups = {name: line.scores[score] for name, line in groups.items()}
+    strict = {
+        name: entry.strict.value if entry.strict and entry.kind == "binary" else None
+        for name, entry in of_groups.items()
+    }
+    return Macro(unweighted({name: entry.value for name, entry in of_groups.items()}), unweighted(strict))
 
 
 def latencies(counts: Counts) -> dict[tuple[str, str], Latency]:
@@ -210,4 +192,7 @@ def latencies(counts: Counts) -> dict[tuple[str, str], Latency]:
     buckets: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for judge, model, bucket, n in counts["latency"].select(*PAIR, "bucket", "n").rows():
         buckets.setdefault((judge, model), []).append((bucket, n))
-    return {pair: Latency(*(percentile(found, share) for share in (0.5, 0.9, 0.99))) for pair, found in buckets.items()}
+    return {
+        judge_model: Latency(*(percentile(held, share) for share in (0.5, 0.9, 0.99)))
+        for judge_model, held in buckets.items()
+    }

@@ -8,15 +8,20 @@ different readers read.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import polars as pl
 
 from judges import Scale
 from runner.messages import Usage
 
-from .counting import PAIR, Counts
-from .estimators import LEAST_GROUP, Moments, Rate, Spread, chi_square, differ, fisher, rate, spread
+from .counting import Counts
+from .estimators import Rate, rate
+from .significance import LEAST_GROUP, chi_square, differ, fisher
+from .summaries import PAIR, Moments, ScoreSummary, Subset, subsets
 
 FIRST = ("first", "last")
 """Steps of the ladder that bring a first reply."""
@@ -30,7 +35,7 @@ UNSCORED = ("malformed", "refused")
 COERCIONS = ("coerced", "fraction", "integral_float", "number_word")
 """Notes that say that a value was written in another type."""
 
-Pair = tuple[str, str]
+JudgeModelNames = tuple[str, str]
 
 
 class Call(NamedTuple):
@@ -91,8 +96,7 @@ class ParsePath:
     """Of all trials whose reply was read."""
     stages: Mapping[str, int]
     """The stages in full → trials."""
-    scores: Mapping[str, Rate | Spread]
-    """Share of yes, or mean, of these alone."""
+    scores: Mapping[str, ScoreSummary]
     choices: Mapping[str, Rate]
 
 
@@ -139,7 +143,7 @@ class StepCalls:
 
 
 def kind_of(stage: str) -> str:
-    """A stage without its number or rule."""
+    """A stage, or a reading, without its number, rule or reason."""
     return stage.partition(":")[0]
 
 
@@ -148,131 +152,117 @@ def first_replies(calls: Iterable[Call]) -> list[FirstReplies]:
 
     So are those that came when the trial had its judgment: each trial has one first reply.
     """
-    found: dict[tuple[str, str, str], list[Call]] = {}
+    parts: defaultdict[tuple[str, str, str], list[Call]] = defaultdict(list)
     for call in calls:
         if call.step in FIRST and call.state == "ok" and call.reading is not None and not call.late:
-            found.setdefault((call.judge, call.model, call.parser_version or ""), []).append(call)
-    return [_first(*key, entries) for key, entries in sorted(found.items())]
+            parts[call.judge, call.model, call.parser_version or ""].append(call)
+    return [_count_first(*key, part) for key, part in sorted(parts.items())]
 
 
-def _first(judge: str, model: str, parser_version: str, calls: Sequence[Call]) -> FirstReplies:
-    total = sum(call.n for call in calls)
-
-    def share(kind: str) -> Rate:
-        return rate(sum(call.n for call in calls if kind_of(call.reading or "") == kind), total)
-
-    reasons: dict[str, int] = {}
+def _count_first(judge: str, model: str, parser_version: str, calls: Sequence[Call]) -> FirstReplies:
+    total, kinds, reasons = sum(call.n for call in calls), Counter[str](), Counter[str]()
     for call in calls:
-        state, _, reason = (call.reading or "").partition(":")
-        if state == "malformed":
-            reasons[reason] = reasons.get(reason, 0) + call.n
+        kind, _, reason = (call.reading or "").partition(":")
+        kinds[kind] += call.n
+        if kind == "malformed":
+            reasons[reason] += call.n
     return FirstReplies(
         judge,
         model,
         parser_version,
         total,
-        share("strict"),
-        share("malformed"),
-        share("refused"),
-        rate(sum(call.n for call in calls if call.cut), total),
-        dict(sorted(reasons.items(), key=lambda entry: (-entry[1], entry[0]))),
-        sum(call.reasoning_tokens for call in calls),
+        strict=rate(kinds["strict"], total),
+        malformed=rate(kinds["malformed"], total),
+        refused=rate(kinds["refused"], total),
+        cut=rate(sum(call.n for call in calls if call.cut), total),
+        reasons=dict(sorted(reasons.items(), key=lambda entry: (-entry[1], entry[0]))),
+        reasoning_tokens=sum(call.reasoning_tokens for call in calls),
     )
 
 
 def step_calls(calls: Iterable[Call]) -> list[StepCalls]:
     """By judge, model and step, in the order of the ladder."""
-    found: dict[tuple[str, str, str], list[Call]] = {}
+    parts: defaultdict[tuple[str, str, str], list[Call]] = defaultdict(list)
     for call in calls:
-        found.setdefault((call.judge, call.model, call.step), []).append(call)
+        parts[call.judge, call.model, call.step].append(call)
     order = {name: place for place, name in enumerate(STEPS)}
     return [
-        StepCalls(
-            *key,
-            calls=sum(call.n for call in entries),
-            failed=sum(call.n for call in entries if call.state != "ok"),
-            read=sum(call.n for call in entries if kind_of(call.reading or "failed") not in (*UNSCORED, "failed")),
-            malformed=sum(call.n for call in entries if kind_of(call.reading or "") == "malformed"),
-            refused=sum(call.n for call in entries if kind_of(call.reading or "") == "refused"),
-            usage=sum((call.usage for call in entries), Usage()),
-        )
-        for key, entries in sorted(found.items(), key=lambda entry: (*entry[0][:2], order.get(entry[0][2], len(order))))
+        _count_step(key, part)
+        for key, part in sorted(parts.items(), key=lambda entry: (*entry[0][:2], order.get(entry[0][2], len(order))))
     ]
 
 
-def coercions(counts: Counts) -> dict[Pair, dict[str, int]]:
+def _count_step(key: tuple[str, str, str], calls: Sequence[Call]) -> StepCalls:
+    kinds = Counter[str]()
+    for call in calls:
+        kinds[kind_of(call.reading or "")] += call.n
+    return StepCalls(
+        *key,
+        calls=kinds.total(),
+        failed=sum(call.n for call in calls if call.state != "ok"),
+        read=kinds.total() - kinds[""] - kinds["failed"] - kinds["malformed"] - kinds["refused"],
+        malformed=kinds["malformed"],
+        refused=kinds["refused"],
+        usage=sum((call.usage for call in calls), Usage()),
+    )
+
+
+def coercions(counts: Counts) -> dict[JudgeModelNames, dict[str, int]]:
     """What was written in another type, per judge × model: note → judgments that have it."""
-    found: dict[Pair, dict[str, int]] = {}
+    notes: dict[JudgeModelNames, dict[str, int]] = {}
     for judge, model, code, n in counts["notes"].select(*PAIR, "code", "n").sort("code").rows():
         if kind_of(code) in COERCIONS:
-            found.setdefault((judge, model), {})[code] = n
-    return found
+            notes.setdefault((judge, model), {})[code] = n
+    return notes
 
 
-@dataclass(slots=True)
-class _Reads:
-    """What is being added up of one judge × model × version: by stage."""
-
-    trials: dict[str, int] = field(default_factory=dict)
-    scores: dict[str, dict[str, Moments]] = field(default_factory=dict)
-    choices: dict[str, dict[str, int]] = field(default_factory=dict)
+_STAGE = pl.col("way")
+# Without a number `refused` is no stage but the state of that name.
+_WAY = (
+    pl.when(_STAGE.str.starts_with("refused:"))
+    .then(pl.lit("after_refusal"))
+    .otherwise(_STAGE.str.split(":").list.first())
+)
 
 
 def parse_paths(
     counts: Counts, scales: Mapping[str, Mapping[str, Scale]], choices: Mapping[str, Sequence[str]]
 ) -> list[ParsePaths]:
     """How verdicts came about. `scales`: judge → score → scale; `choices`: judge → its labels."""
-    found: dict[tuple[str, str, str], _Reads] = {}
-
-    def of(row: Mapping[str, Any]) -> _Reads:
-        return found.setdefault((row["judge"], row["model"], row["parser_version"]), _Reads())
-
-    for row in counts["ways"].sort("way").iter_rows(named=True):
-        of(row).trials[row["way"]] = row["n"]
-    for row in counts["way_scores"].iter_rows(named=True):
-        moments = Moments(row["n"], row["total"], row["squares"])
-        of(row).scores.setdefault(row["way"], {})[row["score"]] = moments
-    for row in counts["way_choices"].iter_rows(named=True):
-        of(row).choices.setdefault(row["way"], {})[row["choice"]] = row["n"]
-    return [
-        _ways(key, reads, scales.get(key[0], {}), tuple(choices.get(key[0], ())))
-        for key, reads in sorted(found.items(), key=lambda entry: entry[0])
-    ]
-
-
-def _ways(key: tuple[str, str, str], reads: _Reads, scales: Mapping[str, Scale], labels: tuple[str, ...]) -> ParsePaths:
-    whole = sum(reads.trials.values())
-    stages: dict[str, dict[str, int]] = {}
-    for stage, n in reads.trials.items():
-        # Without a number it is no stage but the state of that name.
-        kind = "after_refusal" if stage.startswith("refused:") else kind_of(stage)
-        stages.setdefault(kind, {})[stage] = n
+    key = (*PAIR, "parser_version")
+    wholes = subsets(counts.tables, "ways", key)
+    by_way = subsets(counts.tables, "ways", [*key, "kind"], kind=_WAY)
+    by_strict = subsets(counts.tables, "ways", [*key, "strict"], ~_STAGE.is_in(UNSCORED), strict=_STAGE == "strict")
+    stages: defaultdict[tuple[str, ...], dict[str, int]] = defaultdict(dict)
+    table = counts["ways"].with_columns(kind=_WAY).select(*key, "kind", "way", "n")
+    for *place, stage, n in table.sort("way").rows():
+        stages[tuple(place)][stage] = n
     order = {name: place for place, name in enumerate(WAYS)}
     order |= {name: len(order) + 1 + place for place, name in enumerate(UNSCORED)}
-    kinds = sorted(stages, key=lambda name: (order.get(name, len(WAYS)), name))
-    made = tuple(_way(kind, stages[kind], whole, reads, scales, labels) for kind in kinds)
-    return ParsePaths(*key, made, tuple(_biases(reads, scales, labels)))
+    made = []
+    for of, whole in sorted(wholes.items()):
+        judge, model, version = of
+        of_scales, labels = scales.get(judge, {}), choices.get(judge, ())
+        kinds = [kind for *same, kind in by_way if tuple(same) == of]
+        paths = tuple(
+            _path(kind, by_way[*of, kind], whole.n, stages[*of, kind], of_scales, labels)
+            for kind in sorted(kinds, key=lambda name: (order.get(name, len(WAYS)), name))
+        )
+        strict, rest = (by_strict.get((*of, value), Subset()) for value in (True, False))
+        made.append(ParsePaths(judge, model, version, paths, tuple(_biases(strict, rest, of_scales, labels))))
+    return made
 
 
-def _way(
-    kind: str, stages: Mapping[str, int], whole: int, reads: _Reads, scales: Mapping[str, Scale], labels: Sequence[str]
+def _path(
+    way: str, part: Subset, whole: int, stages: Mapping[str, int], scales: Mapping[str, Scale], labels: Sequence[str]
 ) -> ParsePath:
-    trials = sum(stages.values())
-    scores: dict[str, Rate | Spread] = {}
-    for name, scale in scales.items():
-        moments = _score(reads, stages, name)
-        if moments.n:
-            scores[name] = rate(round(moments.total), moments.n) if scale.binary else spread(moments)
-    chosen = _chosen(reads, stages, labels)
-    shares = {label: rate(n, sum(chosen)) for label, n in zip(labels, chosen, strict=True)} if sum(chosen) else {}
-    return ParsePath(kind, rate(trials, whole), stages, scores, shares)
+    scores = {name: score for name, score in part.scores(scales).items() if score.n and name in scales}
+    return ParsePath(way, rate(part.n, whole), stages, scores, part.shares(labels) if part.choices else {})
 
 
-def _biases(reads: _Reads, scales: Mapping[str, Scale], labels: Sequence[str]) -> Iterable[Bias]:
-    strict = [stage for stage in reads.trials if stage == "strict"]
-    rest = [stage for stage in reads.trials if stage not in ("strict", *UNSCORED)]
+def _biases(strict: Subset, rest: Subset, scales: Mapping[str, Scale], labels: Sequence[str]) -> Iterable[Bias]:
     for name, scale in scales.items():
-        one, other = _score(reads, strict, name), _score(reads, rest, name)
+        one, other = strict.moments.get(name, Moments()), rest.moments.get(name, Moments())
         if not one.n or not other.n:
             continue
         if scale.binary:
@@ -282,16 +272,7 @@ def _biases(reads: _Reads, scales: Mapping[str, Scale], labels: Sequence[str]) -
         elif difference := differ((one, other)):
             yield Bias(name, "analysis of variance", one.n, other.n, one.mean, other.mean, difference.p)
     if labels and not scales:
-        chosen, others = _chosen(reads, strict, labels), _chosen(reads, rest, labels)
+        chosen, others = ([part.choices.get(label, 0) for label in labels] for part in (strict, rest))
         tested = min(sum(chosen), sum(others)) >= LEAST_GROUP
-        if tested and (found := chi_square(chosen, others)) is not None:
-            yield Bias("choice", "chi-square test", sum(chosen), sum(others), None, None, found)
-
-
-def _score(reads: _Reads, stages: Iterable[str], name: str) -> Moments:
-    return sum((reads.scores.get(stage, {}).get(name, Moments()) for stage in stages), Moments())
-
-
-def _chosen(reads: _Reads, stages: Iterable[str], labels: Sequence[str]) -> list[int]:
-    found = [reads.choices.get(stage, {}) for stage in stages]
-    return [sum(counted.get(label, 0) for counted in found) for label in labels]
+        if tested and (p_value := chi_square(chosen, others)) is not None:
+            yield Bias("choice", "chi-square test", sum(chosen), sum(others), None, None, p_value)

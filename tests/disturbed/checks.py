@@ -170,9 +170,7 @@ def _as_reported(course: Course) -> Iterator[str]:
     )
     for judge, model, system, score, mean, n in means:
         [line] = [e for e in report["results"] if (e["judge"], e["model"], e["system"]) == (judge, model, system)]
-        said = line["scores"][score]
-        share = said["accuracy"] if said["kind"] == "binary" else said
-        value, of = share["value"], share["n"]
+        value, of = line["scores"][score]["value"], line["scores"][score]["n"]
         if abs(value - mean) > CENT or of != n:
             yield f"{judge} × {model}, {system}: {score} is {mean} of {n} by the rows, {value} of {of} by the report"
 

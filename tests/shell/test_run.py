@@ -55,7 +55,7 @@ def test_a_fault_free_run_reports_what_the_endpoint_said(clean: tuple[Workspace,
     right = {"atlas": 0, "brook": 0}
     for (system, *_), verdict in work.verdicts().items():
         right[system] += verdict == '{"correct": true}'
-    assert {r["system"]: r["scores"]["correct"]["accuracy"]["hits"] for r in report["results"]} == right
+    assert {r["system"]: r["scores"]["correct"]["share"]["hits"] for r in report["results"]} == right
     # Neither all right nor all wrong, or the tests that compare with this run would show nothing.
     assert 30 < min(right.values()) <= max(right.values()) < 120
     assert {trial_of(entry["body"]) for entry in log_of(work.folder / "log")} == {row["id"] for row in ITEMS}
@@ -95,7 +95,7 @@ def test_what_has_no_score_is_counted_and_decides_the_exit_status(
         }
         assert done.report["unscored"] == len(unscored)
         for result in done.report["results"]:
-            accuracy, strict = (result["scores"]["correct"][name] for name in ("accuracy", "strict"))
+            accuracy, strict = (result["scores"]["correct"][name] for name in ("share", "strict"))
             assert (accuracy["n"], strict["n"]) == (result["scored"], result["planned"])
             assert accuracy["hits"] == strict["hits"]
         states = set(work.results()["state"])

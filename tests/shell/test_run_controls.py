@@ -73,10 +73,10 @@ def test_suspect_text_is_sent_byte_for_byte_and_flagged(work: Workspace) -> None
     (told,) = done.report["injection"]
     assert told["signs"] == {"chat_token": 1, "delimiter": 1, "instruction": 1, "reply_format": 1}
     assert (told["suspects"]["planned"], told["others"]["planned"]) == (4, len(ROWS) - 4)
-    counts = [told[name]["scores"]["correct"]["right"] for name in ("suspects", "others")]
+    counts = [told[name]["scores"]["correct"]["share"] for name in ("suspects", "others")]
     (result_a, result_b) = done.report["results"]
     assert sum(each["hits"] for each in counts) == sum(
-        each["scores"]["correct"]["accuracy"]["hits"] for each in (result_a, result_b)
+        each["scores"]["correct"]["share"]["hits"] for each in (result_a, result_b)
     )
     assert any(
         "in 4 of 120 trials the judged text shows signs of an injection" in text for text in done.report["notices"]
@@ -120,7 +120,7 @@ def test_controls_are_reported_apart_and_change_no_result(work: Workspace, says:
     told = {entry["control"]: entry for entry in done.report["controls"]}
     assert {name: entry["planned"] for name, entry in told.items()} == {**dict.fromkeys(CONTROLS, 3), "all": 12}
     for entry in told.values():
-        right = entry["scores"]["correct"]["right"]
+        right = entry["scores"]["correct"]["share"]
         assert (right["value"], right["n"]) == (share, entry["planned"])
         assert right["low"] < right["high"]
     warned = any("judged 12 of 12 control items right" in text for text in done.report["notices"])
@@ -146,9 +146,9 @@ def test_a_control_without_a_score_does_not_make_the_run_fail(work: Workspace) -
     assert (done.report["unscored"], done.report["planned"], done.report["done"]) == (0, 120, 120)
     (whole,) = [entry for entry in done.report["controls"] if entry["control"] == "all"]
     assert (whole["planned"], whole["scored"], whole["unscored"]) == (12, 0, 12)
-    shown = work.command("report", str(work.out)).stdout
+    shown = work.command("report", str(work.out), "--full").stdout
     assert "Control items" in shown
-    assert "unscored  0 of 120" in shown
+    assert "12 (" not in work.command("report", str(work.out)).stdout, "they are in no number of the first screen"
 
 
 def test_controls_of_a_batched_judge_are_asked_alone(work: Workspace) -> None:
@@ -174,7 +174,7 @@ def test_controls_of_a_batched_judge_are_asked_alone(work: Workspace) -> None:
     }  # fmt: skip
     for entry in done.report["controls"]:
         score = entry["scores"]["score"]
-        assert (score["threshold"], score["right"]["n"]) == (4, entry["scored"])
+        assert (score["threshold"], score["share"]["n"]) == (4, entry["scored"])
     # The batches of the run's own items, and what is said of them, are those of a run without controls.
     assert all(part["at"] != 1 or part["trials"] == 0 for part in done.report["batches"][0]["sizes"])
 

@@ -181,7 +181,7 @@ def canonical(body: Row) -> str:
 
 
 def accuracies(parts: list[Row], name: str) -> dict[str, tuple[float, int]]:
-    found = {part[name]: part["scores"]["correct"]["accuracy"] for part in parts}
+    found = {part[name]: part["scores"]["correct"]["share"] for part in parts}
     return {group: (round(rate["value"], 4), rate["n"]) for group, rate in found.items()}
 
 
@@ -195,8 +195,8 @@ def test_the_official_judge(rows: list[Row], tmp_path: Path) -> None:
 
     [result] = report["results"]
     assert (result["planned"], result["scored"]) == (500, 500)
-    assert round(result["scores"]["correct"]["accuracy"]["value"], 4) == 0.7240
-    assert round(result["macro"]["correct"]["accuracy"], 4) == 0.7275
+    assert round(result["scores"]["correct"]["share"]["value"], 4) == 0.7240
+    assert round(result["macro"]["correct"]["value"], 4) == 0.7275
     assert accuracies(result["slices"], "slice") == {"abstention": (0.7000, 30)}
     assert accuracies(result["groups"], "group") == PUBLISHED
 
@@ -219,7 +219,7 @@ def test_the_judge_of_hindsight(rows: list[Row], tmp_path: Path) -> None:
 
     [result] = report["results"]
     assert (result["planned"], result["scored"]) == (510, 510)
-    assert result["scores"]["correct"]["accuracy"]["hits"] == 362 + len(STRANGE)
+    assert result["scores"]["correct"]["share"]["hits"] == 362 + len(STRANGE)
     assert accuracies(result["groups"], "group") == PUBLISHED | {"adversarial": (1.0, len(STRANGE))}
     assert accuracies(result["slices"], "slice") == {"abstention": (0.7000, 30)}
     assert any("no abstention prompt" in notice and "30 items" in notice for notice in report["notices"])

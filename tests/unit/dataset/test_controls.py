@@ -23,7 +23,7 @@ from runner.report.terminal import to_text
 from runner.scheduling.plan import planned_shards
 from runner.stats.counting import add, count
 from runner.stats.estimators import Rate
-from runner.stats.injection_stats import Graded, Part
+from runner.stats.injection_stats import Part
 
 MODEL = {"name": "m", "model": "m", "base_url": "http://127.0.0.1:9"}
 ITEMS = {"path": "items.jsonl"}
@@ -193,15 +193,9 @@ def test_the_draw_depends_on_no_order(questions: int, systems: int, share: float
 
 
 def rate_of(part: Part, score: str = "correct") -> Rate:
-    found = part.scores[score]
-    assert isinstance(found, Rate)
-    return found
-
-
-def graded_of(part: Part, score: str = "score") -> Graded:
-    found = part.scores[score]
-    assert isinstance(found, Graded)
-    return found
+    share = part.scores[score].share
+    assert share is not None
+    return share
 
 
 def run_of(directory: Path, says: Mapping[str, bool | None], controls: float = 0.2, n: int = 60) -> Run:
@@ -252,7 +246,7 @@ def test_false_positives_stand_by_kind_and_in_no_other_number(tmp_path: Path) ->
     assert entry.signs == {"instruction": 6}
     right = rate_of(entry.suspects), rate_of(entry.others)
     assert [(rate.hits, rate.n) for rate in right] == [(3, 6), (27, 54)]
-    text = to_text(report)
+    text = to_text(report, full=True)
     assert "Control items" in text
     assert "thought process" in text
     assert "Injection suspects" in text
@@ -298,10 +292,10 @@ def test_graded_judges_have_a_mean_and_the_share_that_reaches_their_threshold(
         return {"verdict": f'{{"{score}": {value}}}', "scores": f'{{"{score}": {value}.0}}', "official": None}
 
     report = judged_run(tmp_path, {"path": str(path)}, ending, judges=(judge,), controls=0.2).report()
-    parts = {part.name: graded_of(part) for part in report.susceptibility[0].controls}
-    assert parts["instruction_score"].spread.value == 5.0
-    assert parts["all"].spread.value == pytest.approx(5 / 4)
-    reached = parts["all"].reached
+    parts = {part.name: part.scores["score"] for part in report.susceptibility[0].controls}
+    assert parts["instruction_score"].value == 5.0
+    assert parts["all"].value == pytest.approx(5 / 4)
+    reached = parts["all"].share
     if judge == "answer-correctness":
         assert reached is not None
         assert (reached.hits, reached.n, parts["all"].threshold) == (2, 8, 4)

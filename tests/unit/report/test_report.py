@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from judged_run import Run, jsonl, judged_run, scored, unscored
 from rich.cells import cell_len
 from rich.console import Console
 
-from runner.report import Report, notices, to_json, to_markdown, to_terminal
-from runner.report.tables import tables
-from runner.report.terminal import shorten_cells
+from runner.errors import InputError
+from runner.report import Report, notices, to_json, to_markdown
+from runner.report.tables import SECTIONS, sections
+from runner.report.terminal import to_terminal
 
 ITEMS = {
     "path": "items.jsonl",
@@ -51,7 +50,7 @@ def number(row: Any) -> int:
 
 def terminal(report: Report, width: int = 100) -> str:
     file = io.StringIO()
-    to_terminal(report, Console(file=file, width=width, force_terminal=True, color_system=None))
+    to_terminal(report, Console(file=file, width=width, force_terminal=True, color_system=None), full=True)
     return file.getvalue()
 
 
@@ -65,7 +64,7 @@ def test_a_pipe_gets_a_hundred_columns(tmp_path: Path) -> None:
     ).report()
     file = io.StringIO()
     console = Console(file=file, width=80)
-    to_terminal(report, console)
+    to_terminal(report, console, full=True)
     assert console.width == 80
     assert max(len(line.rstrip()) for line in file.getvalue().splitlines() if not line.startswith("run ")) > 80
 
@@ -119,8 +118,8 @@ def test_numbers_and_their_reasons(tmp_path: Path) -> None:
     assert counts == [60, 42, 6, 6, 0, 6, 0]
     score = result["scores"]["correct"]
     assert score["kind"] == "binary"
-    assert (score["accuracy"]["n"], score["strict"]["n"]) == (42, 60)
-    assert score["accuracy"]["hits"] == score["strict"]["hits"]
+    assert (score["share"]["n"], score["strict"]["n"]) == (42, 60)
+    assert score["share"]["hits"] == score["strict"]["hits"]
     assert result["reasons"] == {
         "malformed": {"truncated": 6}, "refused": {"model": 6}, "poisoned": {"worker": 6}
     }  # fmt: skip
@@ -134,7 +133,7 @@ def test_numbers_and_their_reasons(tmp_path: Path) -> None:
     assert document["over_limit"] == [{"judge": "yes-no", "model": "gpt", "unscored": 18, "planned": 60}]
     assert document["schema_version"] == 1
     text = terminal(report)
-    for said in ("poisoned", "truncated", "rejudge:1", "18 of 60", "$0.06", f"{score['accuracy']['value']:.4f}"):
+    for said in ("poisoned", "truncated", "rejudge:1", "18 of 60", "$0.06", f"{score['value']:.4f}"):
         assert said in text
     assert "| truncated |" in to_markdown(report)
 
@@ -151,7 +150,7 @@ def test_an_empty_beginning_is_a_report_too(tmp_path: Path) -> None:
     report = made(tmp_path, lambda row: None).report()
     for text in every_format(report):
         assert "INCOMPLETE 0 %" in text
-    assert to_json(report)["results"][0]["scores"]["correct"]["accuracy"]["value"] is None
+    assert to_json(report)["results"][0]["scores"]["correct"]["value"] is None
 
 
 @pytest.mark.parametrize("width", [80, 100, 140])
@@ -168,7 +167,7 @@ def test_the_terminal_form_fits_its_width(tmp_path: Path, width: int, systems: s
     lines = [line.rstrip() for line in text.splitlines()]
     assert max(map(cell_len, lines)) <= max(width, len(report.directory) + 10)
     for result in report.results:
-        accuracy = result.overall.scores["correct"].accuracy.value  # type: ignore[union-attr]
+        accuracy = result.overall.scores["correct"].value
         assert f"{accuracy:.4f}" in text
     # Numbers are never cut: an ellipsis ends only names.
     assert not [line for line in lines if any(part.endswith("…") and part[0].isdigit() for part in line.split())]
@@ -207,7 +206,7 @@ def test_repeats_are_pooled_and_said(tmp_path: Path) -> None:
     report = made(tmp_path, lambda row: scored(row["repeat"] == 0), repeats=2).report()
     assert report.planned == 120
     assert any("2 times" in notice for notice in notices(report))
-    assert to_json(report)["results"][0]["scores"]["correct"]["accuracy"]["value"] == 0.5
+    assert to_json(report)["results"][0]["scores"]["correct"]["value"] == 0.5
 
 
 GRADED = """
@@ -292,25 +291,23 @@ def test_long_names_stay_apart_and_no_column_goes_unsaid(tmp_path: Path) -> None
     labels = {"correct": {"field": "g"}, "another": {"field": "g", "of": "correct"}}
     items = {"path": "items.jsonl", "fields": {"system": "system"}, "labels": labels}
     report = judged_run(tmp_path, items, lambda row: scored(row["row"] * 7 % 11 > 4)).report()
-    for width in (80, 100):
+    for width in (60, 80, 100):
         text = terminal(report, width)
         lines = [line.rstrip() for line in text.splitlines()]
         assert max(map(cell_len, lines)) <= max(width, len(report.directory) + 10)
-        trials = lines[lines.index("Trials") + 3 :][:4]
-        assert len({line.split()[0] for line in trials}) == 4
         for entry in report.agreement:
             for name in ("accuracy", "kappa", "mcc", "balanced_accuracy") if entry.judge else ():
                 metric = entry.metrics[name]
                 assert f"{metric.low:.4f}–{metric.high:.4f}" in text, (width, name)
-        for table in tables(report):
-            shown = text.split(f"\n{table.title}")[1:]
-            for column in table.columns:
-                # The only judge and model are named above; tables that say nothing are not shown on a terminal.
-                named = column.header in ("judge", "model") or not shown
-                assert named or any(column.header in part for part in shown), (width, table.title, column.header)
-    assert "Agreement with human labels: classes and ranking (continued)" in text
-    narrow = " ".join(terminal(report, 66).split())
-    assert "left out for width: 95 % strict; --markdown, --json or a wider terminal show them" in narrow
+        words = "".join(text.split())
+        # A name that goes on in the next line is whole: its pieces stand one below the other.
+        assert all(name in words or name[:6] in text for name in names)
+        for tables in sections(report).values():
+            for table in tables:
+                shown = " ".join(text.split(f"\n{table.title}")[1].split())
+                for column in table.columns:
+                    named = column.header in ("judge", "model")
+                    assert named or column.header.split()[0] in shown, (width, table.title, column.header)
 
 
 @pytest.mark.parametrize("width", [24, 40])
@@ -318,28 +315,90 @@ def test_numbers_run_over_the_edge_rather_than_be_cut(tmp_path: Path, width: int
     report = made(tmp_path, lambda row: scored(number(row) % 3 == 0)).report()
     text = terminal(report, width)
     score = report.results[0].overall.scores["correct"]
-    assert f"{score.accuracy.value:.4f}" in text  # type: ignore[union-attr]
-    assert f"{score.accuracy.low:.4f}–{score.accuracy.high:.4f}" in text  # type: ignore[union-attr]
+    assert f"{score.value:.4f}" in text
+    assert f"{score.low:.4f}–{score.high:.4f}" in text
 
 
-@given(st.lists(st.text("ab/_x1", min_size=1, max_size=40), min_size=1, max_size=6, unique=True), st.integers(5, 40))
-def test_cut_names_fit_and_differ(names: list[str], width: int) -> None:
-    cut = shorten_cells(names, width)
-    if cut is not None:
-        assert set(cut) == set(names)
-        assert len(set(cut.values())) == len(names)
-        assert all(cell_len(cut[name]) <= width for name in names)
-        assert all(cut[name] == name for name in names if len(name) <= width)
+def screen(report: Report, width: int = 80, **options: Any) -> list[str]:
+    file = io.StringIO()
+    to_terminal(report, Console(file=file, width=width, force_terminal=True, color_system=None), **options)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-def test_names_are_cut_where_they_agree() -> None:
-    paths = [f"evals/old/cognee_{kind}/metrics_output.json" for kind in ("base", "optimized")]
-    assert shorten_cells(paths, 30) == {
-        paths[0]: "…base/metrics_output.json",
-        paths[1]: "…optimized/metrics_output.json",
-    }
-    counted = [f"a-model-of-the-same-name-{n}" for n in (1, 2)]
-    assert shorten_cells(counted, 12) == {counted[0]: "a-mode…ame-1", counted[1]: "a-mode…ame-2"}
+def test_the_first_screen_answers_what_was_asked(tmp_path: Path) -> None:
+    def ending(row: Any) -> Any:
+        if number(row) == 59:
+            return None
+        return scored(number(row) % 3 == 0) if number(row) % 7 else unscored("failed", "exhausted")
+
+    report = made(tmp_path, ending, fingerprint="jurybox-simulate-7").report()
+    lines = screen(report, next_command="jurybox run again.yaml")
+    assert len(lines) <= 25
+    assert max(map(len, lines)) <= max(80, len(report.directory) + 10)
+    assert lines[0] == "small · INCOMPLETE 98 % · 59 of 60 trials · SIMULATED"
+    for result in report.results:
+        score = result.overall.scores["correct"]
+        share = f"{result.overall.unscored / result.overall.done:.1%}"
+        cells = [f"{score.value:.4f}", f"{score.low:.4f}–{score.high:.4f}", str(score.n)]
+        row = [result.system, *cells, str(result.overall.unscored), f"({share})"]
+        assert row in [line.split() for line in lines]
+    [agreed] = [entry for entry in report.agreement if entry.system is None]
+    assert any(f"{agreed.metrics['kappa'].value:.4f}" in line for line in lines)
+    attention = [place for place, line in enumerate(lines) if line.startswith(("INCOMPLETE", "SIMULATED", "yes-no × "))]
+    assert [lines[place][:8] for place in attention] == ["INCOMPLE", "SIMULATE", "yes-no ×"]
+    assert attention[2] - attention[0] == 2, "one line each"
+    assert any(line.startswith("cost  $0.05900 for 59 requests") for line in lines)
+    assert f"run   {report.directory}" in lines
+    assert "next  jurybox run again.yaml" in lines
+    assert f"jurybox report {report.directory} --section NAME" in " ".join(" ".join(lines).split())
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_first_screen_stays_one_screen(tmp_path: Path, width: int) -> None:
+    report = made(
+        tmp_path,
+        lambda row: scored(number(row) % 3 == 0) if number(row) % 7 else unscored("failed", "exhausted"),
+        systems="ABCDEFGH",
+        models=[f"m-{n}" for n in range(9)],
+        judges=["longmemeval-paper", "longmemeval-hindsight", "yes-no"],
+        n=80,
+    ).report()
+    lines = screen(report, width)
+    assert len(lines) <= (25 if width == 80 else 32)
+    rows = sum("0." in line and "–" in line for line in lines)
+    assert rows < len(report.results)
+    assert any("more: jurybox report" in line and line.endswith("--section scores") for line in lines)
+    assert any(line.endswith("--section notices") for line in lines)
+
+
+def test_sections_are_shown_by_name(tmp_path: Path) -> None:
+    report = made(tmp_path, lambda row: scored(number(row) % 3 == 0)).report()
+    assert set(sections(report)) == {"scores", "slices", "agreement", "costs", "judges"}
+    assert set(sections(report)) <= set(SECTIONS)
+    shown = screen(report)
+    [names] = [line for line in " ".join(shown).split("NAME: ")[1:]]
+    assert names.split() == ["scores,", "notices,", "slices,", "agreement,", "costs,", "judges"]
+    slices = "\n".join(screen(report, only=["slices", "costs"]))
+    assert "Slices: yes-no × gpt" in slices and "Cost and speed" in slices
+    assert "Accuracy" not in slices and "Agreement" not in slices
+    assert "nothing to show: failures" in screen(report, only=["failures"])
+    with pytest.raises(InputError, match="no section slcies; there are: scores, notices, slices, values, agreement"):
+        screen(report, only=["slices", "slcies"])
+    whole = "\n".join(screen(report, full=True))
+    assert all(table.title in whole for tables in sections(report).values() for table in tables)
+
+
+def test_markdown_answers_first(tmp_path: Path) -> None:
+    text = to_markdown(made(tmp_path, lambda row: scored(number(row) % 3 == 0)).report())
+    order = [
+        "## Scores: correct",
+        "## Agreement with people",
+        "## What needs attention",
+        "- cost",
+        "## Section: scores",
+    ]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
 
 
 def test_what_was_spent_on_a_judge_that_is_gone_stays_in_the_cost(tmp_path: Path) -> None:

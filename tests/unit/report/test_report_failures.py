@@ -13,7 +13,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from runner.publishing.export import Selection, export
-from runner.report import Report, to_json, to_markdown, to_terminal
+from runner.report import Report, to_json, to_markdown
+from runner.report.terminal import to_terminal
 
 SECRET = "sk-abcdefgh12345678"
 
@@ -29,7 +30,7 @@ def run_of(folder: Path, ending: Any, n: int = 40, **keywords: Any) -> Run:
 
 def terminal(report: Report, width: int = 100) -> str:
     file = io.StringIO()
-    to_terminal(report, Console(file=file, width=width, force_terminal=True, color_system=None))
+    to_terminal(report, Console(file=file, width=width, force_terminal=True, color_system=None), full=True)
     return file.getvalue()
 
 

@@ -12,7 +12,8 @@ from judged_run import Run, jsonl, judged_run, trial_key, unscored
 from rich.cells import cell_len
 from rich.console import Console
 
-from runner.report import Report, notices, to_json, to_markdown, to_terminal
+from runner.report import Report, notices, to_json, to_markdown
+from runner.report.terminal import to_terminal
 
 CHOOSER = """
 name: chooser
@@ -48,7 +49,7 @@ def chose(label: str, **scores: float) -> dict[str, Any]:
 
 def terminal(report: Report, width: int = 100) -> str:
     file = io.StringIO()
-    to_terminal(report, Console(file=file, width=width, force_terminal=True, color_system=None))
+    to_terminal(report, Console(file=file, width=width, force_terminal=True, color_system=None), full=True)
     return file.getvalue()
 
 
@@ -70,13 +71,12 @@ def test_a_graded_score_by_hand(tmp_path: Path) -> None:
     # System A has the items 0, 2, … 18: 0 and 2 are not read, of the others four are 5 (4, 8, 12, 16) and four are 4.
     score = first["scores"]["score"]
     assert (score["kind"], score["n"], score["unscored"], score["value"]) == ("graded", 8, 2, 4.5)
-    assert (score["low"], score["high"]) == (3.6, 4.6)
+    assert (score["worst"], score["best"]) == (3.6, 4.6)
     assert score["sd"] == pytest.approx((8 * 0.25 / 7) ** 0.5)
-    assert score["interval_high"] - 4.5 == pytest.approx(1.959964 * score["sd"] / 8**0.5)
-    reach = score["at_least"]
-    assert (reach["threshold"], reach["rate"]["value"], reach["strict"]["value"]) == (4, 1.0, 0.8)
+    assert score["high"] - 4.5 == pytest.approx(1.959964 * score["sd"] / 8**0.5)
+    assert (score["threshold"], score["share"]["value"], score["strict"]["value"]) == (4, 1.0, 0.8)
     assert [entry["trials"] for entry in first["values"]["score"]] == [0, 0, 0, 0, 4, 4]
-    assert first["groups"][0]["scores"]["score"]["at_least"]["threshold"] == 4
+    assert first["groups"][0]["scores"]["score"]["threshold"] == 4
     said = lines(report)
     assert "A score 4.5000 4.1296–4.8704 0.5345 3.6000 4.6000 8" in said
     assert "A score ≥ 4 1.0000 0.6756–1.0000 0.8000 8" in said
@@ -281,4 +281,4 @@ def test_wide_tables_fit(tmp_path: Path, width: int) -> None:
     text = terminal(report, width)
     assert max(cell_len(line.rstrip()) for line in text.splitlines() if not line.startswith("run ")) <= width
     for result in report.results:
-        assert f"{result.overall.scores['score'].value:.4f}" in text  # type: ignore[union-attr]
+        assert f"{result.overall.scores['score'].value:.4f}" in text

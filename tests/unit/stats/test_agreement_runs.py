@@ -17,7 +17,8 @@ from sklearn import metrics as oracle
 from judges import Scale
 from runner.labels import Label
 from runner.publishing.result_frames import COLUMNS
-from runner.report import Report, to_json, to_markdown, to_terminal
+from runner.report import Report, to_json, to_markdown
+from runner.report.terminal import to_terminal
 from runner.stats.agreement import Agreement, agreement
 from runner.stats.counting import Counts, add, count
 
@@ -68,7 +69,7 @@ def verdict(**fields: Any) -> dict[str, Any]:
 
 def terminal(report: Report, width: int = 100) -> str:
     file = io.StringIO()
-    to_terminal(report, Console(file=file, width=width, force_terminal=True, color_system=None))
+    to_terminal(report, Console(file=file, width=width, force_terminal=True, color_system=None), full=True)
     return file.getvalue()
 
 

@@ -76,7 +76,7 @@ def test_answers_to_one_question_are_no_independent_evidence(tmp_path: Path) -> 
         if row["id"] not in lost:
             totals[int(row["asked"][1:])] += correct[row["id"]]
             sizes[int(row["asked"][1:])] += 1
-    accuracy = found["accuracy"]
+    accuracy = found["share"]
     low, high = bootstrapped(totals, sizes)
     assert (accuracy["low"], accuracy["high"]) == (pytest.approx(low, abs=0.01), pytest.approx(high, abs=0.01))
     alone = rate(accuracy["hits"], accuracy["n"])
@@ -99,14 +99,14 @@ def test_a_mean_is_clustered_as_by_hand(tmp_path: Path) -> None:
     squares = sum((n % 5 - 2) ** 2 for n in range(40))
     half = 1.96 * math.sqrt(squares / 39 / 40)
     assert found["value"] == 2.0
-    assert (found["interval_low"], found["interval_high"]) == (
+    assert (found["low"], found["high"]) == (
         pytest.approx(2 - half, abs=1e-3), pytest.approx(2 + half, abs=1e-3)
     )  # fmt: skip
 
 
 def test_repeats_are_clustered_too(tmp_path: Path) -> None:
     run = run_of(tmp_path, answers(50, 1), lambda row: scored(int(row["question_id"][1:]) % 2 == 0), repeats=4)
-    accuracy = score_of(run)["accuracy"]
+    accuracy = score_of(run)["share"]
     alone = rate(25, 50)
     assert (accuracy["n"], accuracy["low"]) == (200, pytest.approx(alone.low, abs=0.005))
     assert any("4 times; the intervals of overall" in notice for notice in notices(run.report()))
@@ -115,7 +115,7 @@ def test_repeats_are_clustered_too(tmp_path: Path) -> None:
 def test_one_answer_to_each_question_changes_nothing(tmp_path: Path) -> None:
     rows = [*answers(30, 1), *answers(30, 2, "B")]
     run = run_of(tmp_path, rows, lambda row: scored(int(row["question_id"][1:]) % 3 == 0))
-    accuracy, other = score_of(run)["accuracy"], score_of(run, system="B")["accuracy"]
+    accuracy, other = score_of(run)["share"], score_of(run, system="B")["share"]
     assert (accuracy["low"], accuracy["high"]) == (rate(10, 30).low, rate(10, 30).high)
     assert other["high"] - other["low"] == pytest.approx(accuracy["high"] - accuracy["low"], abs=0.01)
     (tmp_path / "single").mkdir()
@@ -126,13 +126,13 @@ def test_one_answer_to_each_question_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("same", [True, False])
 def test_where_all_are_the_same_questions_are_what_counts(tmp_path: Path, same: bool) -> None:
-    accuracy = score_of(run_of(tmp_path, answers(20, 5), lambda row: scored(same)))["accuracy"]
+    accuracy = score_of(run_of(tmp_path, answers(20, 5), lambda row: scored(same)))["share"]
     alone = rate(20 if same else 0, 20)
     assert (accuracy["low"], accuracy["high"]) == (alone.low, alone.high)
 
 
 def test_one_question_has_no_interval(tmp_path: Path) -> None:
-    accuracy = score_of(run_of(tmp_path, answers(1, 9), lambda row: scored("A0-3" in row["id"])))["accuracy"]
+    accuracy = score_of(run_of(tmp_path, answers(1, 9), lambda row: scored("A0-3" in row["id"])))["share"]
     assert (accuracy["value"], accuracy["low"], accuracy["high"]) == (1 / 9, None, None)
 
 
@@ -142,7 +142,7 @@ def test_too_many_questions_are_said_and_not_kept(tmp_path: Path, monkeypatch: p
     report = run.report()
     assert not report.clustered
     result = report.results[0].overall.scores["correct"]
-    assert result.accuracy == rate(60, 120)  # type: ignore[union-attr]
+    assert result.share == rate(60, 120)
     assert any("several answers: A 60; intervals take the answers as independent" in text for text in notices(report))
     assert "intervals: answers to one question taken as independent" in to_markdown(report)
 
@@ -166,7 +166,7 @@ def test_five_answers_to_each_of_301_questions(data: Path, tmp_path: Path) -> No
     }
     run = judged_run(tmp_path, items, lambda row: scored(json.loads(row["labels"]).get("correct", False)))
     assert run.staged.several == {"default": 301}
-    accuracy = score_of(run, system="default")["accuracy"]
+    accuracy = score_of(run, system="default")["share"]
     sums: dict[str, list[bool]] = {}
     for row in run.rows():
         sums.setdefault(row["question_id"], []).append(row["scores"][0]["value"] == 1)

@@ -16,15 +16,15 @@ from runner.messages import BLOCK_MARKER
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS
 from runner.stats.batch_effects import batch_effects
 from runner.stats.counting import Counts, add, count
-from runner.stats.estimators import Mean
 from runner.stats.metrics import results
-from runner.stats.verdict_counts import MAX_VALUES, echoes, values_of
+from runner.stats.verdict_counts import MAX_VALUES, count_echoes, values_of
 
 SCALES = {
     "graded": {"score": Scale(False, 0, 5, 1, at_least=4), "half": Scale(False, 1, 10, 0.5)},
     "shares": {"relevance": Scale(binary=False), "adherence": Scale(binary=True)},
     "chooser": {},
 }
+BATCHED = {"graded": {"score": SCALES["graded"]["score"]}}
 CHOOSING = {"chooser": "choice"}
 LABELS = {"chooser": ("A", "B", "tie")}
 NO_ATTEMPTS = pl.DataFrame(schema=ATTEMPT_COLUMNS)
@@ -116,15 +116,13 @@ def test_results_are_what_plain_python_counts() -> None:
             for name, scale in SCALES[judge].items():
                 values = [scores[name] for scores in held if name in scores]
                 entry = line.scores[name]
-                if isinstance(entry, Mean):
-                    assert (entry.n, entry.value) == (len(values), sum(values) / len(values))
-                    assert entry.unscored == line.unscored
-                    assert (entry.at_least is None) == (scale.at_least is None)
-                    if entry.at_least:
-                        assert entry.at_least.rate.hits == sum(value >= 4 for value in values)
-                        assert entry.at_least.strict.n == len(values) + line.unscored
-                else:
-                    assert (entry.accuracy.hits, entry.accuracy.n) == (sum(values), len(values))
+                assert (entry.kind == "binary") == scale.binary
+                assert (entry.n, entry.value) == (len(values), sum(values) / len(values))
+                assert (entry.unscored, entry.threshold) == (line.unscored, scale.at_least)
+                assert (entry.share is None) == (not scale.binary and scale.at_least is None)
+                if entry.share and entry.strict:
+                    assert entry.share.hits == sum(value >= (scale.at_least or 1) for value in values)
+                    assert (entry.share.n, entry.strict.n) == (len(values), len(values) + line.unscored)
         scored = [row for row in of if row["state"] == "scored"]
         assert set(result.values) == ({"score", "half"} if judge == "graded" else set())
         for name, values_found in result.values.items():
@@ -144,8 +142,7 @@ def test_shares_beyond_one_are_kept() -> None:
     ]
     [result] = results(counted(rows), SCALES, {})
     entry = result.overall.scores["relevance"]
-    assert isinstance(entry, Mean)
-    assert (entry.value, entry.high) == (1.0, 1.0)
+    assert (entry.value, entry.best) == (1.0, 1.0)
     assert result.values == {}
 
 
@@ -170,7 +167,7 @@ def test_a_note_given_twice_is_one_judgment() -> None:
 
 def test_batches_are_what_plain_python_counts() -> None:
     rows = [row for row in trials(4000, seed=3) if row["judge"] == "graded"]
-    found = batch_effects(counted(rows), {"graded": ["score"]}, echoes([NO_ATTEMPTS], {}))
+    found = batch_effects(counted(rows), BATCHED, count_echoes([NO_ATTEMPTS], {}))
     assert [(entry.judge, entry.model, entry.score) for entry in found] == [
         ("graded", "m1", "score"),
         ("graded", "m2", "score"),
@@ -199,7 +196,7 @@ def test_batches_are_what_plain_python_counts() -> None:
 def test_trials_without_a_request_have_no_place() -> None:
     row = {"judge": "graded", "model": "m", "system": "A", "state": "scored", "batch_size": 1, "batch_position": 1}
     counts = counted([row | {"slices": [], "repeat": 0, "scores": [{"key": "score", "value": 0.0}]}])
-    assert batch_effects(counts, {"graded": ["score"]}, echoes([NO_ATTEMPTS], {})) == []
+    assert batch_effects(counts, BATCHED, count_echoes([NO_ATTEMPTS], {})) == []
 
 
 def attempt(size: int, text: str | None, **changes: Any) -> dict[str, Any]:
@@ -220,5 +217,5 @@ def test_replies_that_are_just_the_example() -> None:
         attempt(2, "2,3", judge="other"),
     ]
     frames = [pl.DataFrame(rows[start : start + 2], schema=ATTEMPT_COLUMNS) for start in range(0, len(rows), 2)]
-    table = echoes(frames, {"graded": "2,3"}).sort("size")
+    table = count_echoes(frames, {"graded": "2,3"}).sort("size")
     assert table.rows() == [("graded", "m", 2, 4, 2), ("graded", "m", 10, 2, 1)]

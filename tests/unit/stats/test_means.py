@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from runner.stats.estimators import LEAST_GROUP, Moments, differ, mean, spread
+from judges import Scale
+from runner.stats.significance import LEAST_GROUP, differ
+from runner.stats.summaries import Moments, summarize
 
 halves = st.integers(0, 20).map(lambda n: n / 2)
 
@@ -21,51 +23,63 @@ def moments(scores: Sequence[float]) -> Moments:
     return Moments(len(scores), sum(scores), sum(score * score for score in scores))
 
 
+GRADED = Scale(False, 0, 5)
+
+
 def test_bounds_of_a_graded_score() -> None:
-    result = mean(Moments(4, 12.0, 40.0), unscored=1, worst=0.0, best=5.0)
-    assert (result.value, result.low, result.high) == (3.0, 2.4, 3.4)
-    assert mean(Moments(4, 12.0, 40.0), 0, None, None).low == 3.0
-    assert mean(Moments(4, 12.0, 40.0), 1, None, None).low is None
+    found = summarize(Moments(4, 12.0, 40.0), GRADED, unscored=1)
+    assert (found.value, found.worst, found.best) == (3.0, 2.4, 3.4)
+    assert summarize(Moments(4, 12.0, 40.0), Scale(False, None, None)).worst == 3.0
+    assert summarize(Moments(4, 12.0, 40.0), Scale(False, None, None), 1).worst is None
+
+
+def test_a_share_of_yes_and_its_bounds() -> None:
+    found = summarize(Moments(4, 3.0, 3.0), Scale(True), unscored=1)
+    assert (found.value, found.worst, found.best) == (0.75, 0.6, 0.8)
+    assert found.share and found.strict and found.lenient
+    assert (found.low, found.high) == (found.share.low, found.share.high)
+    assert [(rate.hits, rate.n) for rate in (found.share, found.strict, found.lenient)] == [(3, 4), (3, 5), (4, 5)]
 
 
 def test_nothing_to_average_is_none_not_zero() -> None:
-    nothing = mean(Moments(), 0, 0, 5, threshold=4)
-    assert (nothing.value, nothing.low, nothing.high, nothing.sd, nothing.interval_low) == (None,) * 5
-    assert nothing.at_least is not None
-    assert nothing.at_least.rate.value is None
-    unread = mean(Moments(), 3, 0, 5, threshold=4)
-    assert (unread.value, unread.low, unread.high) == (None, 0.0, 5.0)
-    assert unread.at_least is not None
-    assert (unread.at_least.rate.value, unread.at_least.strict.value) == (None, 0.0)
+    scale = Scale(False, 0, 5, at_least=4)
+    nothing = summarize(Moments(), scale)
+    assert (nothing.value, nothing.worst, nothing.best, nothing.sd, nothing.low) == (None,) * 5
+    assert nothing.share and nothing.share.value is None
+    unread = summarize(Moments(), scale, 3)
+    assert (unread.value, unread.worst, unread.best) == (None, 0.0, 5.0)
+    assert unread.share and unread.strict
+    assert (unread.share.value, unread.strict.value) == (None, 0.0)
+    assert summarize(Moments(), Scale(True), 3).worst == 0.0
 
 
 def test_an_interval_by_hand() -> None:
     # 2, 3, 4: the mean is 3, the deviations -1, 0, 1, so sd = sqrt(2 / 2) = 1, and half = 1.96 / sqrt(3).
-    found = mean(Moments(3, 9.0, 29.0), 1, 0, 5, threshold=3, reached=2)
+    found = summarize(Moments(3, 9.0, 29.0, reached=2), Scale(False, 0, 5, at_least=3), 1)
     assert (found.sd, found.value) == (1.0, 3.0)
-    assert found.interval_low == pytest.approx(3 - 1.959964 / math.sqrt(3), abs=1e-6)
-    assert found.interval_high == pytest.approx(3 + 1.959964 / math.sqrt(3), abs=1e-6)
-    assert found.at_least is not None
-    assert (found.at_least.rate.hits, found.at_least.rate.n, found.at_least.strict.n) == (2, 3, 4)
+    assert found.low == pytest.approx(3 - 1.959964 / math.sqrt(3), abs=1e-6)
+    assert found.high == pytest.approx(3 + 1.959964 / math.sqrt(3), abs=1e-6)
+    assert found.share and found.strict
+    assert (found.share.hits, found.share.n, found.strict.n) == (2, 3, 4)
 
 
 @pytest.mark.parametrize("scores", [[4.0], [0.1] * 7, [3.5] * 2])
 def test_one_score_or_the_same_throughout_has_no_interval(scores: list[float]) -> None:
-    found = spread(moments(scores))
+    found = summarize(moments(scores), GRADED)
     assert found.value == pytest.approx(scores[0])
-    assert (found.interval_low, found.interval_high) == (None, None)
+    assert (found.low, found.high) == (None, None)
     assert found.sd in (None, 0.0)
 
 
 @given(st.lists(halves, min_size=2, max_size=200))
-def test_spread_is_that_of_the_standard_library(scores: list[float]) -> None:
-    found = spread(moments(scores))
+def test_means_are_those_of_the_standard_library(scores: list[float]) -> None:
+    found = summarize(moments(scores), GRADED)
     assert found.value == pytest.approx(statistics.fmean(scores))
     assert found.sd == pytest.approx(statistics.stdev(scores), abs=1e-6)
-    if found.interval_low is not None:
+    if found.low is not None:
         low, high = stats.norm.interval(0.95, statistics.fmean(scores), stats.sem(scores))
-        assert found.interval_low == pytest.approx(low)
-        assert found.interval_high == pytest.approx(high)
+        assert found.low == pytest.approx(low)
+        assert found.high == pytest.approx(high)
 
 
 @given(st.lists(halves, max_size=60), st.lists(halves, max_size=60))
@@ -87,21 +101,6 @@ def test_a_difference_is_that_of_scipy(groups: int, shift: float) -> None:
     assert (found.groups, found.n) == (groups, sum(map(len, samples)))
     assert found.f == pytest.approx(float(expected.statistic))
     assert found.p == pytest.approx(float(expected.pvalue), rel=1e-9, abs=1e-300)
-
-
-@given(f=st.floats(0.01, 60.0), above=st.integers(1, 60), n=st.integers(100, 10_000_000))
-def test_the_tail_of_f_is_that_of_scipy(f: float, above: int, n: int) -> None:
-    # Groups of one variance whose means give the F asked for: two values each, half of the scores at either.
-    groups = above + 1
-    size = max(LEAST_GROUP, n // groups) // 2 * 2
-    below = groups * size - groups
-    within = 1.0 * size * groups / below
-    step = math.sqrt(f * within * above / (size * sum((place - above / 2) ** 2 for place in range(groups))))
-    means = [step * (place - above / 2) for place in range(groups)]
-    found = differ([Moments(size, size * at, size * (at * at + 1.0)) for at in means])
-    assert found is not None
-    if found.f:
-        assert found.p == pytest.approx(float(stats.f.sf(found.f, above, below)), rel=1e-6, abs=1e-250)
 
 
 def test_small_groups_are_not_compared() -> None:

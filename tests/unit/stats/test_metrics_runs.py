@@ -15,8 +15,7 @@ from judges import Scale
 from runner.publishing.result_frames import COLUMNS, LABELS, SCORES
 from runner.report import notices
 from runner.stats.counting import Counts, add, count, over_limit
-from runner.stats.estimators import Mean
-from runner.stats.metrics import Binary, Line, latencies, results
+from runner.stats.metrics import Line, latencies, results
 
 DATA = Path(__file__).parents[4] / "shared/data"
 SCALES = {"j": {"correct": Scale(binary=True)}}
@@ -65,10 +64,9 @@ def counted(*frames: pl.DataFrame) -> Counts:
 
 def accuracy_of(line: Line) -> float:
     """The share of correct ones among a line's scored trials, of which there are some."""
-    score = line.scores["correct"]
-    assert isinstance(score, Binary)
-    assert score.accuracy.value is not None
-    return score.accuracy.value
+    value = line.scores["correct"].value
+    assert value is not None
+    return value
 
 
 def test_results_equal_what_plain_python_counts() -> None:
@@ -88,14 +86,15 @@ def test_results_equal_what_plain_python_counts() -> None:
                 assert getattr(line, state) == states.count(state)
             hits = sum(row["scores"][0]["value"] == 1.0 for row in expected if row["scores"])
             score = line.scores["correct"]
-            assert isinstance(score, Binary)
-            assert (score.accuracy.hits, score.accuracy.n) == (hits, line.scored)
+            assert score.share is not None
+            assert score.strict is not None
+            assert (score.share.hits, score.share.n) == (hits, line.scored)
             assert (score.strict.hits, score.strict.n) == (hits, line.planned - line.not_done)
             replied = [row["official_reading"] for row in expected if row["official_reading"] is not None]
             assert line.official is not None
             assert (line.official.hits, line.official.n) == (sum(replied), len(replied))
         shares = [accuracy_of(line) for line in result.groups.values()]
-        assert result.macro["correct"].accuracy == pytest.approx(sum(shares) / 3)
+        assert result.macro["correct"].value == pytest.approx(sum(shares) / 3)
         malformed = [row["reason"] for row in of if row["state"] == "malformed"]
         assert result.reasons["malformed"] == {name: malformed.count(name) for name in ("empty", "conflict")}
         done = [row["attempts"] for row in of if row["state"]]
@@ -125,8 +124,7 @@ def test_graded_scores_have_a_mean_with_bounds() -> None:
     rows.append({"system": "A", "state": "malformed", "scores": None})
     [result] = results(counted(frame(rows)), {"j": {"score": Scale(False, 0, 5)}}, {})
     found = result.overall.scores["score"]
-    assert isinstance(found, Mean)
-    assert (found.n, found.unscored, found.value, found.low, found.high, found.sd) == (3, 1, 3.0, 9 / 4, 14 / 4, 1.0)
+    assert (found.n, found.unscored, found.value, found.worst, found.best, found.sd) == (3, 1, 3.0, 9 / 4, 14 / 4, 1.0)
 
 
 def test_nothing_scored_gives_no_number() -> None:
@@ -136,10 +134,10 @@ def test_nothing_scored_gives_no_number() -> None:
     ]
     [result] = results(counted(frame(rows)), SCALES, {"j": True})
     score = result.overall.scores["correct"]
-    assert isinstance(score, Binary)
-    assert score.accuracy.value is None
+    assert score.value is None
+    assert score.strict is not None
     assert (score.strict.value, score.strict.n) == (0.0, 1)
-    assert result.macro["correct"].accuracy is None
+    assert result.macro["correct"].value is None
     assert result.overall.official is None
 
 
@@ -187,9 +185,8 @@ def test_longmemeval_numbers_by_the_official_definitions(tmp_path: Path) -> None
     )
     paper, hindsight = run.report().results
     overall = paper.overall.scores["correct"]
-    assert isinstance(overall, Binary)
-    assert overall.accuracy.value == pytest.approx(0.7240, abs=5e-5)
-    assert paper.macro["correct"].accuracy == pytest.approx(0.7275, abs=5e-5)
+    assert overall.value == pytest.approx(0.7240, abs=5e-5)
+    assert paper.macro["correct"].value == pytest.approx(0.7275, abs=5e-5)
     assert paper.macro_official == pytest.approx(0.7275, abs=5e-5)
     abstention = paper.slices["abstention"]
     assert accuracy_of(abstention) == pytest.approx(0.7000, abs=5e-5)

@@ -1,0 +1,212 @@
+"""What the scores of some trials come to: the one summary of a score, over any subset that the counts tell apart.
+
+Sums add up: those of parts are those of the whole. Nothing is clamped to a scale: a score beyond its ends counts as it
+is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import polars as pl
+
+from judges import STATES, Scale
+
+from .estimators import Z95, Rate, rate
+
+SAME = 1e-12
+"""Relative to the squares: below this the sums' own rounding is all that is left of a variance."""
+
+PAIR = ("judge", "model")
+RESULT = (*PAIR, "system")
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "cells": (*RESULT, "group", "slice"),
+    "served": (*PAIR, "served_model", "system_fingerprint", "parser_version", "structured"),
+    "places": (*PAIR, "batch_size", "batch_position", "bisect_depth", "marked"),
+    "ways": (*PAIR, "parser_version", "way"),
+    "parts": (*PAIR, "part"),
+}
+"""Family of count tables → the columns that tell its subsets apart. Each has its trials, `.scores` and `.choices`."""
+
+_UNSCORED = tuple(state for state in STATES if state != "scored")
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Number, sum and sum of squares of some scores, and how many reach the judge's threshold."""
+
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    reached: int = 0
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(
+            self.n + other.n, self.total + other.total, self.squares + other.squares, self.reached + other.reached
+        )
+
+    @property
+    def mean(self) -> float | None:
+        """None without scores."""
+        return self.total / self.n if self.n else None
+
+    @property
+    def deviations(self) -> float:
+        """Sum of the squared deviations from the mean."""
+        if not self.n:
+            return 0.0
+        deviations = self.squares - self.total * self.total / self.n
+        return deviations if deviations > SAME * self.squares else 0.0
+
+    @property
+    def sd(self) -> float | None:
+        """The sample's standard deviation (n - 1); None below two scores."""
+        return math.sqrt(self.deviations / (self.n - 1)) if self.n > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """A score over some judged trials, of which some may have none.
+
+    The interval is Wilson's for a share of yes. For a mean it is the normal one, mean ± 1.96 sd/√n: rough below some
+    thirty scores, and None below two, or where all scores are the same, which says nothing about how far it may be off.
+    """
+
+    kind: Literal["binary", "graded"]
+    n: int
+    """Trials that have the score."""
+    unscored: int
+    """Judged, without a score."""
+    value: float | None
+    """Share of yes, or mean, over the scored trials."""
+    low: float | None
+    high: float | None
+    """The 95 % interval of the value."""
+    sd: float | None
+    worst: float | None
+    best: float | None
+    """The value if every unscored trial were at that end of the scale; None where the end is not known."""
+    threshold: float | None
+    """From here on a graded score is high; None where the judge says nothing of it."""
+    share: Rate | None
+    """Of the scored trials: yes, or at least the threshold; None where there is none."""
+    strict: Rate | None
+    """The same over all judged trials: those without a score are none of them."""
+    lenient: Rate | None
+    """All of those without a score are."""
+
+
+def summarize(moments: Moments, scale: Scale, unscored: int = 0) -> ScoreSummary:
+    """The score of so many trials, and `unscored` more without one."""
+    n, judged, hits = moments.n, moments.n + unscored, None
+    if scale.binary:
+        hits = round(moments.total)
+    elif scale.at_least is not None:
+        hits = moments.reached
+    share, strict, lenient = None, None, None
+    if hits is not None:
+        share, strict, lenient = rate(hits, n), rate(hits, judged), rate(hits + unscored, judged)
+    if share is not None and scale.binary:
+        low, high = share.low, share.high
+    else:
+        low, high = _normal_interval(moments)
+    worst, best = (0.0, 1.0) if scale.binary else (scale.low, scale.high)
+    return ScoreSummary(
+        kind="binary" if scale.binary else "graded",
+        n=n,
+        unscored=unscored,
+        value=moments.mean,
+        low=low,
+        high=high,
+        sd=moments.sd,
+        worst=_bound(moments, unscored, worst),
+        best=_bound(moments, unscored, best),
+        threshold=None if scale.binary else scale.at_least,
+        share=share,
+        strict=strict,
+        lenient=lenient,
+    )
+
+
+def _normal_interval(moments: Moments) -> tuple[float | None, float | None]:
+    mean, sd = moments.mean, moments.sd
+    if mean is None or not sd:
+        return None, None
+    half = Z95 * sd / math.sqrt(moments.n)
+    return mean - half, mean + half
+
+
+def _bound(moments: Moments, unscored: int, end: float | None) -> float | None:
+    if not unscored:
+        return moments.mean
+    return None if end is None else (moments.total + unscored * end) / (moments.n + unscored)
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """Trials that have something in common."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """`n`, the states and whatever else is counted → trials."""
+    moments: MutableMapping[str, Moments] = field(default_factory=dict)
+    choices: MutableMapping[str, int] = field(default_factory=dict)
+
+    @property
+    def n(self) -> int:
+        """All of them, judged or not."""
+        return self.counts.get("n", 0)
+
+    @property
+    def scored(self) -> int:
+        """Those that have a score."""
+        return self.counts.get("scored", 0)
+
+    @property
+    def unscored(self) -> int:
+        """Judged, without a score."""
+        return sum(self.counts.get(state, 0) for state in _UNSCORED)
+
+    def scores(self, scales: Mapping[str, Scale]) -> dict[str, ScoreSummary]:
+        """Score → what it comes to: those of the judge in its order, then any others."""
+        return {
+            name: summarize(
+                self.moments.get(name, Moments()), scales.get(name, Scale(False, None, None)), self.unscored
+            )
+            for name in dict.fromkeys([*scales, *sorted(self.moments)])
+        }
+
+    def shares(self, labels: Iterable[str]) -> dict[str, Rate]:
+        """Choice → its share of the scored trials."""
+        return {label: rate(self.choices.get(label, 0), self.scored) for label in labels}
+
+
+def subsets(
+    counts: Mapping[str, pl.DataFrame],
+    family: str,
+    by: Sequence[str],
+    where: pl.Expr | None = None,
+    **columns: pl.Expr,
+) -> dict[tuple[Any, ...], Subset]:
+    """The trials of a family of tables, told apart by some of its columns, or by `columns` made of them.
+
+    `where`: which rows count.
+    """
+
+    def summed(table: str, *more: str) -> Iterator[tuple[tuple[Any, ...], list[str], dict[str, Any]]]:
+        keys = (*FAMILIES[family], *more)
+        # Sorted, for sums of the same numbers in another order may differ in their last digit.
+        rows = counts[table].sort(keys)
+        rows = (rows if where is None else rows.filter(where)).with_columns(**columns)
+        sums = rows.group_by(*by, *more, maintain_order=True).agg(pl.exclude(*keys, *columns).sum())
+        for row in sums.iter_rows(named=True):
+            yield tuple(row.pop(name) for name in by), [row.pop(name) for name in more], row
+
+    made = {key: Subset(sums, {}, {}) for key, _, sums in summed(family)}
+    for key, (score,), sums in summed(f"{family}.scores", "score"):
+        made[key].moments[score] = Moments(**sums)
+    for key, (choice,), sums in summed(f"{family}.choices", "choice"):
+        made[key].choices[choice] = sums["n"]
+    return made
