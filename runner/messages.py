@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from operator import add, attrgetter
+from operator import attrgetter
 from typing import Any
 
 
@@ -47,7 +47,13 @@ class Usage(Record):
         return self if parts == 1 else Usage(*(value / parts for value in _values(Usage)(self)))
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*map(add, _values(Usage)(self), _values(Usage)(other)))
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            self.cost_usd + other.cost_usd,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +110,9 @@ class CostBound(Record):
 NOTHING = CostBound()
 
 
-def nano_usd_of(usd: float) -> int:
-    """Billionths of a dollar, rounded up."""
-    return math.ceil(round(usd * 1e9, 3))
+def cost_of(requests: int, tokens: float, usd: float) -> CostBound:
+    """What was taken, in whole numbers, rounded up."""
+    return CostBound(requests, math.ceil(tokens), math.ceil(round(usd * 1e9, 3)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +229,9 @@ class Attempt(Record):
     """What was reserved for it, once it is known what it took; nothing where it may have been billed all the same."""
 
     @property
-    def settled(self) -> CostBound:
-        """What it is known to have taken. A request that was never received took nothing, of one in doubt the whole
-        bound stays reserved."""
-        answered = self.status is not None and self.freed.requests > 0
-        tokens = math.ceil(self.usage.input_tokens + self.usage.output_tokens)
-        return CostBound(int(answered), tokens, nano_usd_of(self.usage.cost_usd))
+    def is_settled(self) -> bool:
+        """Whether the endpoint has received it, and nothing stays reserved for it."""
+        return self.status is not None and self.freed.requests > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .failpoints import failpoint
+
 SCHEMES = ("s3", "gs")
 CONNECT_S = 5
 SILENCE_S = 30
@@ -80,6 +82,7 @@ class Bucket:
         """Put an object; False: there is one of that key, which stays as it is."""
         from obstore.exceptions import AlreadyExistsError
 
+        failpoint("after-tmp")
         with self._translate_errors("written"):
             try:
                 self._store().put(key, content, mode="create", use_multipart=False)

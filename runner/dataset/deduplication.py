@@ -23,12 +23,10 @@ _PARTS = 256
 _FLUSH_BYTES = 16 * 1024
 _ROW = struct.Struct("<16s16s16sIIQQ")
 _ANSWER = struct.Struct("<16sI")
-_SEVERAL = 2
-"""Flag of a reference question: 0 without an answer, 1 with one."""
 
 
 class _Spill:
-    """Records spread over files by their first byte, which must be that of a hash."""
+    """Records spread over files by their first byte, which must be any of 256 about equally often."""
 
     def __init__(self, directory: Path, record: struct.Struct) -> None:
         self._directory = directory
@@ -84,7 +82,6 @@ class DuplicateDetector:
         self._reference = reference
         self._rows = _Spill(directory / "rows", _ROW)
         self._answers = _Spill(directory / "answers", _ANSWER)
-        self._flags: list[bytearray] = []
         self._systems: dict[str, int] = {}
         for system in systems:
             self._number(system)
@@ -109,15 +106,11 @@ class DuplicateDetector:
                     found.dropped = found.dropped or bytearray(rows)
                     _compare(entries, found)
                 if entries[0].row not in found.conflicts:
-                    self._count_answer(entries[0])
+                    self._answers.add(entries[0].question, entries[0].system)
         return found
 
     def coverage(self) -> dict[str, tuple[int, int]]:
         """After `find`: system → (distinct questions answered, questions of the reference or of all systems)."""
-        if self._reference is not None:
-            total = len(self._reference)
-            flags = self._flags
-            return {system: (total - flags[number].count(0), total) for system, number in self._systems.items()}
         answered = [0] * len(self._systems)
         total = 0
         for part in self._answers.parts():
@@ -125,38 +118,32 @@ class DuplicateDetector:
             total += len({question for question, _ in pairs})
             for _, number in pairs:
                 answered[number] += 1
+        if self._reference is not None:
+            total = len(self._reference)
         return {system: (answered[number], total) for system, number in self._systems.items()}
 
     def several(self) -> dict[str, int]:
         """After `find`: system → questions to which it has several answers, where there are any."""
-        counts = [flags.count(_SEVERAL) for flags in self._flags]
-        if self._reference is None:
-            for part in self._answers.parts():
-                for (_, number), answers in Counter(part).items():
-                    counts[number] += answers > 1
+        counts = [0] * len(self._systems)
+        for part in self._answers.parts():
+            for (_, number), answers in Counter(part).items():
+                counts[number] += answers > 1
         return {system: counts[number] for system, number in self._systems.items() if counts[number]}
 
-    def check_answered(self) -> None:
+    def check_answered(self, reference: Reference) -> None:
         """`expect: all`: every reference question has an answer from every system."""
-        if self._reference is not None:
-            self._reference.check_answered({system: self._flags[number] for system, number in self._systems.items()})
-
-    def _number(self, system: str) -> int:
-        number = self._systems.setdefault(system, len(self._systems))
-        if number == len(self._flags):
-            self._flags.append(bytearray(len(self._reference or ())))
-        return number
+        flags = [bytearray(len(reference)) for _ in self._systems]
+        for part in self._answers.parts():
+            for question, number in part:
+                flags[number][int.from_bytes(question, "little")] = 1
+        reference.check_answered({system: flags[number] for system, number in self._systems.items()})
 
     def close(self) -> None:
         """Remove its files."""
         shutil.rmtree(self._directory)
 
-    def _count_answer(self, entry: _Row) -> None:
-        if self._reference is None:
-            self._answers.add(entry.question, entry.system)
-        else:
-            flags, place = self._flags[entry.system], int.from_bytes(entry.question, "little")
-            flags[place] = min(flags[place] + 1, _SEVERAL)
+    def _number(self, system: str) -> int:
+        return self._systems.setdefault(system, len(self._systems))
 
 
 class _Row(NamedTuple):

@@ -30,18 +30,9 @@ _HEADERS = ("header.json", "_journal/start.json")
 _ATTACHMENT = "attachment://"
 _ZSTANDARD = 93
 _MEMBER = struct.Struct("<4s22xHH")
-# Parts of a sample that repeat what stands in another column, or that grow with the transcript.
-_INSPECT_LEFT_OUT = (
-    "input",
-    "target",
-    "output",
-    "messages",
-    "events",
-    "events_data",
-    "store",
-    "timelines",
-    "error_retries",
-)
+_TRANSCRIPT = {"messages", "events", "events_data", "store", "timelines", "error_retries", "attachments"}
+_INSPECT_LEFT_OUT = {"input", "target", "output", *_TRANSCRIPT}
+"""Parts of a sample that repeat what stands in another column, or that grow with the transcript."""
 _BAD_ZIP = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, *DAMAGE)
 
 
@@ -76,7 +67,7 @@ class _InspectLog:
         self._task = str(spec.get("task") or "")
         self._model = spec["model"]
         self._epochs = config.get("epochs") or 1
-        self._left_out = [name for name in (*_INSPECT_LEFT_OUT, "attachments") if name not in named]
+        self._left_out = [name for name in _INSPECT_LEFT_OUT if name not in named]
 
     def row(self, sample: Record) -> Record | RowError:
         """A sample's columns: its own, the canonical ones, and task and model."""
@@ -85,15 +76,18 @@ class _InspectLog:
             return RowError("no sample of inspect_ai: it has no id", sample)
         attachments = sample.get("attachments") or {}
         row = {name: value for name, value in sample.items() if name not in self._left_out}
-        row["sample_id"] = number
         # Ids are those of a task's data set, mostly 1 to n: two tasks of one model would share them.
-        row["question_id"] = f"{self._task}/{number}"
-        row["id"] = row["question_id"] if self._epochs == epoch == 1 else f"{row['question_id']}/{epoch}"
-        row["system"] = self._model
-        row["task"] = self._task
-        row["question"] = _question(sample, attachments)
-        row["reference"] = _join_targets(sample.get("target"))
-        row["response"] = _response(sample.get("output"), attachments)
+        question_id = f"{self._task}/{number}"
+        row |= {
+            "sample_id": number,
+            "question_id": question_id,
+            "id": question_id if self._epochs == epoch == 1 else f"{question_id}/{epoch}",
+            "system": self._model,
+            "task": self._task,
+            "question": _question(sample, attachments),
+            "reference": _join_targets(sample.get("target")),
+            "response": _response(sample.get("output"), attachments),
+        }
         if isinstance(row.get("error"), dict):
             row["error"] = {"message": row["error"].get("message")}
         return row
@@ -250,16 +244,17 @@ def lm_eval_rows(file: io.BufferedReader[Any], source: InputFile, named: frozens
         if answers is None:
             yield line, RowError(LIKELIHOODS, sample)
             continue
-        row = {name: value for name, value in sample.items() if name not in left_out}
-        row["task"] = task
-        row["question_id"] = f"{task}/{sample['doc_id']}" if task else str(sample["doc_id"])
-        row["question"] = _prompt(sample.get("arguments"))
-        row["reference"] = _join_targets(sample.get("target"))
-        row["raw_response"] = next(iter(_answers(sample["resps"]) or ()), None)
-        if model is not None:
-            row["system"] = model
+        question_id = f"{task}/{sample['doc_id']}" if task else str(sample["doc_id"])
+        row = {name: value for name, value in sample.items() if name not in left_out} | {
+            "task": task,
+            "question_id": question_id,
+            "question": _prompt(sample.get("arguments")),
+            "reference": _join_targets(sample.get("target")),
+            "raw_response": next(iter(_answers(sample["resps"]) or ()), None),
+            **({} if model is None else {"system": model}),
+        }
         filter_name = sample.get("filter", "none")
-        item_id = row["question_id"] if filter_name == "none" else f"{row['question_id']}/{filter_name}"
+        item_id = question_id if filter_name == "none" else f"{question_id}/{filter_name}"
         for number, answer in enumerate(answers or [""]):
             repeat = {"id": item_id if len(answers) < 2 else f"{item_id}/{number}", "response": answer}
             yield line, {**row, **repeat}

@@ -32,10 +32,9 @@ class SampleSummary:
     """The sample that was drawn."""
 
     items: int
-    """Items in the sample."""
     of: int
     """Items there were."""
-    asked: int
+    requested: int
     seed: int
 
     def __str__(self) -> str:

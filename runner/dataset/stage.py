@@ -157,6 +157,7 @@ class _Staging:
         self._judges = judges
         self._sources = sources
         self._directory = directory
+        self._reference = reference
         self._builder = ItemBuilder(items, judges, reference)
         self._sample = sample
         self._counts = _ItemCounts(judges)
@@ -186,8 +187,8 @@ class _Staging:
             names = ", ".join(source.name for source in self._sources)
             raise ItemError(f"{names}: no item is left" + (rejected if self._rejects.count else ""))
         self._builder.fields.check_columns()
-        if self._items.join is not None and self._items.join.expect == "all":
-            self._duplicates.check_answered()
+        if self._items.join is not None and self._reference is not None and self._items.join.expect == "all":
+            self._duplicates.check_answered(self._reference)
         summary = StagedSummary(
             signature=signature,
             rows=writer.rows,
@@ -244,32 +245,25 @@ class _Staging:
         self._write(writer, item, mapped.fields, mapped.labels, templates)
 
     def _describe_conflicts(self, found: DuplicateCounts) -> str:
-        """Each contradiction once, at its later place."""
-        later = sorted(row for row, (place, other) in found.conflicts.items() if place > other)
-        ids = read_ids(self._directory, later[:_MAX_LISTED])
-        lines = []
-        for row, item_id in zip(later, ids, strict=False):
-            place, other = found.conflicts[row]
-            lines.append(f"  {self._where(place)}: {item_id}: {self._same_as(other)}")
-        return (
-            f"{len(later)} row{'s' * (len(later) > 1)} with an id that stands elsewhere with different content\n"
-            + "\n".join(lines)
-            + f"\n{self._way_out()}, or set items.on_bad: skip to leave all of them out"
-        )
-
-    def _way_out(self) -> str:
+        """Each contradiction once, at its later place, and what can be done."""
+        later = sorted(row for row, (at, other) in found.conflicts.items() if at > other)
+        lines = [f"{len(later)} row{'s' * (len(later) > 1)} with an id that stands elsewhere with different content"]
+        for row, item_id in zip(later, read_ids(self._directory, later[:_MAX_LISTED]), strict=False):
+            at, other = found.conflicts[row]
+            lines.append(f"  {self._where(at)}: {item_id}: {self._same_as(other)}")
+        remedy = "Mend the file, or map items.fields.id (or system) to what tells them apart"
         if self._builder.fields.digests:
-            return (
+            remedy = (
                 "The rows have no id, so they are known by the fields that the config names; "
                 "name the column that tells them apart under items.fields"
             )
-        return "Mend the file, or map items.fields.id (or system) to what tells them apart"
+        return "\n".join([*lines, f"{remedy}, or set items.on_bad: skip to leave all of them out"])
 
     def _same_as(self, other: SourceLocation) -> str:
         return f"the same system and id stand at {self._where(other)} with different content"
 
-    def _where(self, place: SourceLocation) -> str:
-        return f"{self._sources[place.source].name}:{place.line}"
+    def _where(self, location: SourceLocation) -> str:
+        return f"{self._sources[location.source].name}:{location.line}"
 
     def _remove_dropped(self, found: DuplicateCounts) -> StagedWriter:
         """Leave out the rows that stand twice. Of a contradiction none is kept: choosing is guessing."""

@@ -10,12 +10,12 @@ import json
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass, field
-from typing import Any, Protocol
 
 from runner.errors import JuryboxError
 from runner.messages import NOTHING, Ack, Attempt, Batch, CostBound, Judgment, PendingTrial, Tally, TrialProgress, Usage
 
 from . import schema
+from .database import Database
 from .segments import has_unpublished
 from .spending import Spending
 
@@ -46,23 +46,10 @@ class BatchEffect:
     changes: dict[JudgeModel, Tally]
 
 
-class Statements(Protocol):
-    """The open database, as far as recording needs it."""
-
-    def value(self, sql: str, *parameters: Any) -> Any:
-        """The first column of the first row, or None."""
-
-    def change(self, sql: str, *parameters: Any) -> int:
-        """Executes, and says how many rows that changed."""
-
-    def change_many(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Executes once per row."""
-
-
 class BatchWriter:
     """Applies batches, one after the other."""
 
-    def __init__(self, db: Statements, spending: Spending) -> None:
+    def __init__(self, db: Database, spending: Spending) -> None:
         self._db = db
         self._spending = spending
         self._undecided: OrderedDict[tuple[str, str], int] = OrderedDict()
@@ -100,7 +87,7 @@ class BatchWriter:
         for attempt in attempts:
             pair = (attempt.judge, attempt.model)
             spent[pair] = spent.get(pair, Spend()) + Spend(1, attempt.usage)
-            settled[pair] += attempt.settled.requests
+            settled[pair] += attempt.is_settled
         rows = [(*pair, spend.requests, *schema.usage_row(spend.usage), settled[pair]) for pair, spend in spent.items()]
         self._db.change_many(schema.ADD_SPEND, rows)
         return spent

@@ -8,41 +8,30 @@ when a run can go no further although trials are left.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import astuple
-from typing import Any, Protocol
 
 from runner.config import Budget
-from runner.messages import NOTHING, Ack, Batch, CostBound, nano_usd_of
+from runner.messages import NOTHING, Ack, Batch, CostBound, cost_of
 
 from . import schema
+from .database import Database
 
 NO_BUDGET = Budget()
 UNLIMITED = 2**62
 """Stands for a unit without a cap."""
 
 
-class Statements(Protocol):
-    """The open database, as far as reservations need it."""
-
-    def rows(self, sql: str, *parameters: Any) -> Iterable[tuple[Any, ...]]:
-        """All rows of a query."""
-
-    def change(self, sql: str, *parameters: Any) -> int:
-        """Executes, and says how many rows that changed."""
-
-
 class Spending:
     """The sums as the ledger has them, and the budget that they are kept to."""
 
-    def __init__(self, db: Statements, budget: Budget) -> None:
+    def __init__(self, db: Database, budget: Budget) -> None:
         self._db = db
         self._cap = None if budget == NO_BUDGET else _cap(budget)
 
     def settled(self) -> CostBound:
         """What requests are known to have taken."""
-        ((requests, tokens, usd),) = self._db.rows(schema.SETTLED)
-        return CostBound(requests, math.ceil(tokens), nano_usd_of(usd))
+        (settled,) = self._db.rows(schema.SETTLED)
+        return cost_of(*settled)
 
     def reserved(self) -> CostBound:
         """What more may have been billed, or may yet be."""

@@ -12,7 +12,6 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from runner.errors import ConfigError
 from runner.failpoints import failpoint
@@ -26,137 +25,117 @@ class DestinationError(Exception):
     """The place cannot be read or written at present."""
 
 
-class ObjectStore(Protocol):
-    """A place for files with names such as `results/1.parquet`."""
-
-    @property
-    def url(self) -> str:
-        """What it is called."""
-
-    def create(self, name: str, content: bytes) -> bool:
-        """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
-
-    def replace(self, name: str, content: bytes) -> None:
-        """Put a file in the place of what is there."""
-
-    def read(self, name: str) -> bytes | None:
-        """A file's content; None where there is none."""
-
-    def names(self, folder: str, after: str = "") -> list[str]:
-        """All files below a folder, sorted; with `after` those whose names come behind that."""
-
-
-class Directory:
-    """A directory of this machine or of a shared file system."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.url = str(path)
-
-    def create(self, name: str, content: bytes) -> bool:
-        """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
-        with _describe_error(self.url):
-            target = self._path / name
-            if target.exists():
-                return False
-            self._folder(target.parent)
-            # What a writer that was killed left of it. Should that one live, it fails, tries again, and finds it there.
-            for left in target.parent.glob(f".{target.name}.*"):
-                left.unlink(missing_ok=True)
-            temporary = self._written(target, content)
-            failpoint("after-tmp")
-            try:
-                created = _linked(temporary, target)
-            finally:
-                temporary.unlink(missing_ok=True)
-            sync(target.parent)
-            failpoint("after-rename")
-            return created
-
-    def replace(self, name: str, content: bytes) -> None:
-        """Put a file in the place of what is there."""
-        with _describe_error(self.url):
-            target = self._path / name
-            self._folder(target.parent)
-            self._written(target, content).replace(target)
-            sync(target.parent)
-
-    def read(self, name: str) -> bytes | None:
-        """A file's content; None where there is none."""
-        with _describe_error(self.url):
-            try:
-                return (self._path / name).read_bytes()
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-
-    def names(self, folder: str, after: str = "") -> list[str]:
-        """All files below a folder, sorted; with `after` those whose names come behind that."""
-        with _describe_error(self.url):
-            files = (path for path in (self._path / folder).rglob("*") if path.is_file())
-            found = [str(path.relative_to(self._path)) for path in files if not path.name.startswith(".")]
-            return sorted(name for name in found if name > after)
-
-    def _folder(self, folder: Path) -> None:
-        made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for each in made:
-            sync(each.parent)
-
-    def _written(self, target: Path, content: bytes) -> Path:
-        # A name of its own: a writer that was taken for dead must not write into the same file.
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-        with write_durably(temporary) as file:
-            file.write(content)
-        return temporary
-
-
-class PublishedBucket:
-    """A bucket of an object store, or a part of it."""
+class ObjectStore:
+    """A place for files with names such as `results/1.parquet`. DestinationError says where and why it fails."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         scheme, _, path = url.partition("://")
         bucket, _, prefix = path.partition("/")
-        self._bucket = Bucket(scheme, bucket, prefix)
+        self.directory = None if is_remote(url) else Path(url)
+        self._store = Bucket(scheme, bucket, prefix) if self.directory is None else _Directory(self.directory)
 
     def create(self, name: str, content: bytes) -> bool:
         """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
-        with _describe_error(self.url):
-            failpoint("after-tmp")
-            created = self._bucket.create(name, content)
+        with self._translate_errors():
+            created = self._store.create(name, content)
         if created:
             failpoint("after-rename")
         return created
 
     def replace(self, name: str, content: bytes) -> None:
         """Put a file in the place of what is there."""
-        with _describe_error(self.url):
-            self._bucket.replace(name, content)
+        with self._translate_errors():
+            self._store.replace(name, content)
 
     def read(self, name: str) -> bytes | None:
         """A file's content; None where there is none."""
-        with _describe_error(self.url):
-            return self._bucket.read(name)
+        with self._translate_errors():
+            return self._store.read(name)
 
     def names(self, folder: str, after: str = "") -> list[str]:
         """All files below a folder, sorted; with `after` those whose names come behind that."""
-        with _describe_error(self.url):
-            return sorted(self._bucket.keys(folder, after))
+        with self._translate_errors():
+            return sorted(self._store.keys(folder, after))
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except StorageError as error:
+            raise DestinationError(f"{self.url}: {error}") from None
+        except OSError as error:
+            raise DestinationError(f"{self.url}: {error.strerror or error}") from None
+
+
+class _Directory:
+    """A directory of this machine or of a shared file system, with a bucket's methods."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def create(self, name: str, content: bytes) -> bool:
+        target = self._path / name
+        if target.exists():
+            return False
+        _create_folder(target.parent)
+        # What a writer that was killed left of it. Should that one live, it fails, tries again, and finds it there.
+        for left in target.parent.glob(f".{target.name}.*"):
+            left.unlink(missing_ok=True)
+        temporary = _write_temporary(target, content)
+        failpoint("after-tmp")
+        try:
+            created = _link(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync(target.parent)
+        return created
+
+    def replace(self, name: str, content: bytes) -> None:
+        target = self._path / name
+        _create_folder(target.parent)
+        _write_temporary(target, content).replace(target)
+        sync(target.parent)
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._path / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def keys(self, folder: str, after: str = "") -> Iterator[str]:
+        files = (path for path in (self._path / folder).rglob("*") if path.is_file())
+        names = (str(path.relative_to(self._path)) for path in files if not path.name.startswith("."))
+        return (name for name in names if name > after)
 
 
 def open_store(publish: str, base: Path, name: str) -> ObjectStore:
     """The place that a config's `publish` names, and the part of it for the run of this name."""
-    place = publish_url(publish, base, name)
-    return PublishedBucket(place) if is_remote(publish) else Directory(Path(place))
+    return ObjectStore(publish_url(publish, base, name))
 
 
 def check_outside_run(place: ObjectStore, directory: Path) -> None:
     """ConfigError where the place would be lost together with the run's directory."""
-    if isinstance(place, Directory) and Path(place.url).is_relative_to(directory.resolve()):
+    if place.directory is not None and place.directory.is_relative_to(directory.resolve()):
         raise ConfigError(f"publish: {place.url} is inside the run's own directory, and would be lost together with it")
 
 
-def _linked(temporary: Path, target: Path) -> bool:
+def _create_folder(folder: Path) -> None:
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in missing:
+        sync(path.parent)
+
+
+def _write_temporary(target: Path, content: bytes) -> Path:
+    # A name of its own: a writer that was taken for dead must not write into the same file.
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
+    with write_durably(temporary) as file:
+        file.write(content)
+    return temporary
+
+
+def _link(temporary: Path, target: Path) -> bool:
     try:
         os.link(temporary, target)
     except FileExistsError:
@@ -169,13 +148,3 @@ def _linked(temporary: Path, target: Path) -> bool:
             return False
         temporary.rename(target)
     return True
-
-
-@contextmanager
-def _describe_error(url: str) -> Iterator[None]:
-    try:
-        yield
-    except StorageError as error:
-        raise DestinationError(f"{url}: {error}") from None
-    except OSError as error:
-        raise DestinationError(f"{url}: {error.strerror or error}") from None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import structlog
 
 from runner.errors import DiskFull
-from runner.messages import NOTHING, Ack, Attempt, Batch, Judgment, PendingTrial
+from runner.messages import Ack, Attempt, Batch, Judgment, PendingTrial
 
 from .reservations import ReservationPool
 
@@ -168,8 +168,7 @@ class Outbox:
     def _next_batch(self) -> tuple[Batch, list[_Record]]:
         records = [self._queue[i] for i in range(min(BATCH_RECORDS, len(self._queue)))]
         attempts = tuple(record.attempt for record in records if record.attempt)
-        freed = sum((attempt.freed - attempt.settled for attempt in attempts), NOTHING)
-        reserved, starved = self._pool.next_portion(freed)
+        reserved, starved = self._pool.next_portion(attempts)
         self._seq += 1
         batch = Batch(
             sender=self.sender,

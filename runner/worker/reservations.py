@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 
-from runner.messages import NOTHING, Ack, CostBound
+from runner.messages import NOTHING, Ack, Attempt, CostBound, cost_of
 
 BATCHES = 2
 """A portion lasts for so many: until the next is asked for, and until that is there."""
@@ -116,16 +116,24 @@ class ReservationPool:
         self._open -= 1
         self.free += unsent
 
-    def next_portion(self, freed: CostBound = NOTHING) -> tuple[CostBound, CostBound | None]:
+    def next_portion(self, attempts: Iterable[Attempt] = ()) -> tuple[CostBound, CostBound | None]:
         """What goes into the next batch as `reserved` and `starved`. What it gives back can be taken no more.
 
-        `freed`: what the batch itself adds to what is left.
+        `attempts` are in that batch: what was reserved for them and they did not take is free again.
         """
         is_quiet, self.is_quiet = self.is_quiet, False
-        within_reach = self._within_reach(freed)
-        payable = self._payable(within_reach)
-        ahead, is_scarce = self._ahead(within_reach)
-        is_scarce = is_scarce or payable != self._waiting_sum
+        if self.left is not None:
+            for attempt in attempts:
+                usage = attempt.usage
+                taken = cost_of(attempt.is_settled, usage.input_tokens + usage.output_tokens, usage.cost_usd)
+                self.left += attempt.freed - taken
+        within_reach = self._within_reach()
+        payable, ahead = self._payable(within_reach), self._ahead()
+        is_scarce = payable != self._waiting_sum
+        if within_reach is not None:
+            share = CostBound(*(part // AHEAD_SHARE for part in astuple(within_reach)))
+            is_scarce = is_scarce or not share.covers(self.free) or not share.covers(ahead)
+            ahead = ahead.for_requests(min(ahead.requests, share.holds(ahead.for_requests(1)))) if ahead else ahead
         wanted = payable + ahead if self._users else NOTHING
         more = wanted - self.free
         if self._users and not is_scarce:
@@ -147,9 +155,9 @@ class ReservationPool:
         self._open += 1
         self._most_open = max(self._most_open, self._open)
 
-    def _within_reach(self, freed: CostBound = NOTHING) -> CostBound | None:
+    def _within_reach(self) -> CostBound | None:
         """What this worker could have in all; None: as much as it likes."""
-        return None if self.left is None else (self.left + freed).above_zero() + self.free
+        return None if self.left is None else self.left.above_zero() + self.free
 
     def _payable(self, within_reach: CostBound | None) -> CostBound:
         """Of what requests wait for as much as can be had, the cheapest first."""
@@ -160,17 +168,9 @@ class ReservationPool:
             payable += bound.for_requests(bound.requests * min(count, (within_reach - payable).holds(bound)))
         return payable
 
-    def _ahead(self, within_reach: CostBound | None) -> tuple[CostBound, bool]:
-        """What will be taken until the next portion is there, if it goes on as of late; whether the budget allows less.
-
-        To be called once for each portion.
-        """
+    def _ahead(self) -> CostBound:
+        """What will be taken until the next portion is there, if it goes on as of late. Once for each portion."""
         fading = self._most.for_requests(math.ceil(self._most.requests * FADING))
         self._most = max(self._taken, fading, key=lambda bound: bound.requests)
         self._taken = NOTHING
-        ahead = min(BATCHES * self._most.requests, max(LITTLE, MOST_AHEAD * self._most_open))
-        allowed = ahead
-        if within_reach is not None and ahead:
-            share = CostBound(*(part // AHEAD_SHARE for part in astuple(within_reach)))
-            allowed = min(ahead, share.holds(self._most.for_requests(1)))
-        return self._most.for_requests(allowed), allowed < ahead
+        return self._most.for_requests(min(BATCHES * self._most.requests, max(LITTLE, MOST_AHEAD * self._most_open)))

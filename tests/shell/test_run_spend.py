@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from plain_endpoint import answering, saying
 from runs import DEADLINE_S, Workspace, ended_with_test, items, log_of, model, stats, until
-from spending import assert_covered, reserved
+from spending import assert_covered, charged, reserved
 
 from runner.simulate import Simulation, running
 
@@ -129,6 +129,43 @@ def test_a_cap_on_money_holds_where_every_byte_is_billed_as_a_token(work: Worksp
     assert stopped.status == 4, stopped.stderr
     assert f"the budget of {cap} USD is spent but for" in stopped.stderr
     assert cap * 0.8 < sum(billed) <= cap
+
+
+@pytest.mark.parametrize(("unit", "cap", "next_most"), [("requests", 40, 0), ("tokens", 15_000, 1200)])
+def test_a_cap_on_requests_or_tokens_holds_at_the_endpoint_and_a_larger_one_goes_on(
+    work: Workspace, unit: str, cap: int, next_most: int
+) -> None:
+    """Requests that failed or brought no verdict count as all others do."""
+    rows = items(range(60))
+    faults: dict[str, Any] = {"malformed": 0.1, "throttled": 0.05, "server_errors": 0.05}
+    log = work.folder / "log"
+    undisturbed = Workspace(work.folder / "undisturbed")
+    with running(Simulation(**faults)) as url:
+        undisturbed.write_items(rows)
+        undisturbed.write_config(model(url, limits={"in_flight": 8}))
+        assert undisturbed.run().status == 0
+    work.write_items(rows)
+    with running(Simulation(log=log, **faults)) as url:
+
+        def taken() -> int:
+            return int(getattr(charged(log_of(log), PRICE), unit))
+
+        work.write_config(model(url, limits={"in_flight": 8}), budget={unit: cap})
+        stopped = work.run()
+        assert stopped.status == 4, stopped.stderr
+        assert f"the budget of {cap:,} {unit} is spent but for" in stopped.stderr
+        assert f"raise budget.{unit}" in stopped.stderr
+        assert cap - next_most <= taken() <= cap
+        assert 0 < stopped.report["done"] < len(rows)
+
+        before = taken()
+        assert work.run().status == 4
+        assert taken() == before, "the same cap again buys nothing more"
+
+        done = work.run("--set", f"budget.{unit}={20 * cap}")
+        assert done.status == 0, done.stderr
+    work.assert_each_trial_judged_once(len(rows))
+    assert work.verdicts() == undisturbed.verdicts()
 
 
 def test_a_run_without_trouble_leaves_nothing_reserved_and_says_nothing(work: Workspace) -> None:

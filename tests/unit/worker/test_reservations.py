@@ -35,11 +35,11 @@ from runner.worker.request import JudgeRequest, build_probe
 from runner.worker.reservations import LITTLE, ReservationPool
 
 BUDGETS = (
-    Budget(usd=0.001),
-    Budget(requests=6),
-    Budget(tokens=2500),
-    Budget(usd=0.0015, requests=9, tokens=3000),
-    Budget(usd=100.0, requests=4, tokens=10**9),
+    Budget(usd=0.0006),
+    Budget(requests=3),
+    Budget(tokens=1000),
+    Budget(usd=0.001, requests=5, tokens=2000),
+    Budget(usd=100.0, requests=2, tokens=10**9),
 )
 RESERVED_BY_SENDER = "SELECT sender, requests, tokens, nano_usd FROM reserved"
 PRICE = {"input": 0.02, "output": 10.0}
@@ -267,7 +267,23 @@ class World:
 
 step = st.tuples(
     st.sampled_from(
-        ("ask", "ask", "ask", "ask", "reply", "reply", "time", "kill", "kill all", "away", "back", "twice")
+        (
+            "ask",
+            "ask",
+            "ask",
+            "ask",
+            "ask",
+            "ask",
+            "ask",
+            "reply",
+            "reply",
+            "time",
+            "kill",
+            "kill all",
+            "away",
+            "back",
+            "twice",
+        )
     ),
     st.integers(0, 9),
     st.sampled_from((ANSWERED, ANSWERED, ANSWERED, UNCOUNTED, REJECTED, LOST, UNREACHED)),
@@ -275,7 +291,7 @@ step = st.tuples(
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.sampled_from(BUDGETS), st.lists(step, max_size=40))
+@given(st.sampled_from(BUDGETS), st.lists(step, min_size=8, max_size=40))
 @example(BUDGETS[0], [("ask", 0, LOST), ("reply", 9, LOST), ("time", 0, LOST)] * 20)
 @example(BUDGETS[1], [("ask", 0, ANSWERED), ("time", 0, LOST), ("kill", 0, LOST)] * 20)
 @example(BUDGETS[2], [("ask", 0, ANSWERED), ("time", 0, LOST), ("kill all", 0, LOST)] * 20)
@@ -326,6 +342,7 @@ def test_what_is_free_goes_back_when_no_request_can_come() -> None:
     assert reserve.next_portion() == (NOTHING, None)
 
 
+COMPLETION = Completion("yes", None, None, "stop", "gpt", None, Usage(2, 0, 8, 0, 0.0), 0.1)
 DEAR, CHEAP = CostBound(1, 500, 5000), CostBound(1, 100, 1000)
 
 
@@ -349,7 +366,8 @@ def test_near_the_end_of_the_budget_the_cheapest_that_wait_are_paid_and_all_else
         assert reserve.is_blocked
         assert not reserve.is_within_reach(DEAR)
         # Of what the next batch frees the dear ones can be paid.
-        assert reserve.next_portion(freed=CostBound(1, 90, 0)) == (DEAR, None)
+        answered = replace(request(1).answered_attempt(1, 0.0, COMPLETION), freed=CHEAP)
+        assert reserve.next_portion([answered]) == (DEAR, None)
 
 
 def test_a_pool_is_starved_when_nothing_is_in_flight_and_nothing_else_to_be_expected() -> None:
@@ -374,15 +392,22 @@ def test_a_pool_is_starved_when_nothing_is_in_flight_and_nothing_else_to_be_expe
 def test_little_is_reserved_ahead_where_little_is_left() -> None:
     reserve = ReservationPool()
     with reserve.in_use():
-        for left, most in ((10**6, 80), (320, 20), (32, 2), (3, 0)):
-            reserve.confirm(Ack(1, 0, CostBound(40, 4000, 40_000), CostBound(left, 2**62, 2**62)))
-            for _ in range(40):
-                assert reserve.take(CHEAP)
+        for left, ahead in ((10**6, 64), (640, 40), (32, 2), (3, 0)):
+            reserve.confirm(Ack(1, 0, CHEAP.for_requests(40), CostBound(left, 2**62, 2**62)))
+            while reserve.take(CHEAP):
                 reserve.release()
             portion, _ = reserve.next_portion()
-            reserve.confirm(Ack(2, 0, portion.above_zero(), CostBound(left, 2**62, 2**62)))
-            assert reserve.free.requests <= most + 2
-            assert reserve.free.requests >= most // 2
+            reserve.confirm(Ack(2, 0, portion.above_zero(), CostBound(left - portion.requests, 2**62, 2**62)))
+            assert reserve.free == CHEAP.for_requests(ahead)
+
+
+def test_what_lies_idle_where_little_is_left_goes_back_with_the_next_batch() -> None:
+    reserve = ReservationPool()
+    with reserve.in_use():
+        reserve.confirm(Ack(1, 0, CHEAP.for_requests(9), CostBound(2**62, 20_000, 2**62)))
+        assert reserve.next_portion() == (NOTHING, None)
+        reserve.confirm(Ack(2, 0, NOTHING, CostBound(2**62, 2000, 2**62)))
+        assert reserve.next_portion() == (NOTHING - CHEAP.for_requests(9), None)
 
 
 @pytest.mark.parametrize("round_trip_s", [0.005, 0.05, 0.2])
