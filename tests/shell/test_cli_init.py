@@ -35,6 +35,8 @@ def test_what_is_written_is_printed_and_runs_as_it_stands(work: Workspace) -> No
     done = work.command("init", "items.jsonl", "--to", "sub/mine.yaml")
     assert (done.status, done.stdout) == (0, "sub/mine.yaml\n")
     assert "next: jurybox plan sub/mine.yaml" in done.stderr
+    _, _, schema = (work.folder / "sub" / "mine.yaml").read_text(encoding="utf-8").splitlines()[0].partition("$schema=")
+    assert (work.folder / "sub" / schema).read_text(encoding="utf-8") == work.command("schema", "config").stdout
     assert trials(work, "sub/mine.yaml") == 20
     with running() as url:
         endpoint = ("--set", f"models.0.base_url={url}", "--set", "models.0.api_key_env=null")
@@ -43,6 +45,15 @@ def test_what_is_written_is_printed_and_runs_as_it_stands(work: Workspace) -> No
     assert judged.status == 0, judged.stderr
     assert {result["system"] for result in judged.report["results"]} == {"atlas", "brook"}
     assert judged.report["agreement"]
+
+
+def test_a_schema_of_another_version_is_left_alone_and_told(work: Workspace) -> None:
+    work.write_items(items(range(2)))
+    assert work.command("schema", "judge", "--to", "jurybox-config.schema.json").status == 0
+    done = work.command("init", "items.jsonl")
+    assert done.status == 0
+    assert "`jurybox schema config --to jurybox-config.schema.json` writes it anew" in done.stderr
+    assert work.command("schema", "config", "--to", "nowhere/x.json").status == 2
 
 
 def test_a_file_that_exists_is_left_alone(work: Workspace) -> None:
