@@ -1,6 +1,6 @@
 """How many requests a second an account takes, learnt from its 429s where the config's limits are above the real ones.
 
-Pure: time comes in as a number. Hides how a limit is told from throttles that have nothing to do with the rate. What
+Pure: time comes in as a number. Hides how a limit differs from throttles that have nothing to do with the rate. What
 was let through is the best guess at the limit: too many 429s cut the rate to a little less than that, at most once
 until the cut has shown its effect; rounds without raise it again, faster the longer none comes. Where slower is no
 better, the throttles are not ours to mend: the rate is given back, and so many of them are taken as usual there.
@@ -56,16 +56,16 @@ class AdaptiveRate:
     _first_cut: tuple[float | None, float] = (None, 0.0)
     """The rate before the first of these cuts, and the share of 429s that led to it."""
 
-    def observe(self, worker: str, news: AccountStats, now_s: float) -> None:
-        """A worker's news of the account since its last tick."""
-        self._in_flight[worker] = news.in_flight
+    def observe(self, worker: str, stats: AccountStats, now_s: float) -> None:
+        """Take in what a worker saw of the account since its last report."""
+        self._in_flight[worker] = stats.in_flight
         if now_s < self._not_before_s:
             return
         if self._since_s is None:
             self._begin(now_s)
             return
-        self._answered += news.answered
-        self._throttled += news.throttled
+        self._answered += stats.answered
+        self._throttled += stats.throttled
         took_s = now_s - self._since_s
         # Throttles come at once, replies later: what is still in flight was let through.
         passed = max(0, self._answered - self._throttled + self._now_in_flight - self._in_flight_before)

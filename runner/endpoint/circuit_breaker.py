@@ -91,26 +91,24 @@ class CircuitBreaker:
         return self.health is Health.SUSPECT or (self.health is Health.AWAY and self.has_turn)
 
     def after_good_reply(self) -> Self:
-        """A request succeeded. An endpoint that is only just back is not asked everything at once."""
+        """A request succeeded. An endpoint that is only just back does not get everything at once."""
         health = Health.UNPROVEN if self.health is Health.AWAY else Health.WORKING
         return replace(self._after_reply(), throttles=0, unreachable=0, refusals=0)._move(health)
 
     def after_error(self, kind: ErrorKind, answered: bool) -> Self:
         """A request failed; `answered`: by an HTTP reply."""
+        after = self.after_copy_error(kind, answered)
         if kind not in OUTAGE_ERRORS:
-            return self.after_copy_error(kind, answered)._after_reply()
-        after = replace(self.after_copy_error(kind, answered), failures=self.failures + 1)
-        if self.is_open or after.failures < self._open_after:
-            return after
-        return replace(after, failed_probes=0)._move(Health.SUSPECT)
+            return after._after_reply()
+        after = replace(after, failures=self.failures + 1)
+        return after._move(Health.SUSPECT) if not self.is_open and after.failures >= self._open_after else after
 
     def after_probe_error(self, kind: ErrorKind, answered: bool) -> Self:
         """A harmless request failed: where no other reply came, that is the endpoint's fault."""
+        after = self.after_error(kind, answered)
         if kind not in OUTAGE_ERRORS:
-            return self.after_error(kind, answered)
-        failed = self.failed_probes + 1 if self.is_open else 1
-        after = replace(self.after_copy_error(kind, answered), failures=self.failures + 1, failed_probes=failed)
-        return replace(after, has_turn=False)._move(Health.AWAY)
+            return after
+        return replace(after, failed_probes=self.failed_probes + 1, has_turn=False)._move(Health.AWAY)
 
     def after_copy_error(self, kind: ErrorKind, answered: bool) -> Self:
         """A request of the reformat stage failed: counted, but that stage leaves an endpoint alone by itself."""
@@ -209,7 +207,7 @@ class Evidence:
 
 
 def probe_status(error: ErrorKind | None, *, rejected: EndpointStatus) -> EndpointStatus:
-    """What the end of a harmless request shows; `rejected`: what a 400 says of what is asked."""
+    """What the end of a harmless request shows; `rejected`: what a 400 means."""
     if error is None:
         return EndpointStatus.WORKS
     if error is ErrorKind.BAD_REQUEST:

@@ -2,7 +2,7 @@
 
 Pure. Hides what goes into a trial's key, and that how structured output is enforced is found out once: the first
 probe's result is kept in the ledger, so that every worker and every later session sends the same; a config that sets
-another `structured` has it found anew.
+another `structured` has it probed anew.
 """
 
 from __future__ import annotations

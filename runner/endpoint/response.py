@@ -260,19 +260,19 @@ def _storable(value: Any) -> Any:
 
 def _parts(parts: list[Any]) -> tuple[str | None, str | None, str | None]:
     """Text, reasoning and refusal of a content given in parts."""
-    found: dict[str, list[str]] = {"text": [], "thinking": [], "refusal": []}
+    pieces: dict[str, list[str]] = {"text": [], "thinking": [], "refusal": []}
     for part in parts:
         if isinstance(part, str):
-            found["text"].append(part)
+            pieces["text"].append(part)
         elif isinstance(part, dict):
-            for kind, texts in found.items():
+            for kind, texts in pieces.items():
                 value = part.get(kind)
                 if isinstance(value, list):
                     value = _parts(value)[0]
                 if isinstance(value, str):
                     texts.append(value)
                     break
-    text, thinking, refusal = ("".join(texts) if texts else None for texts in found.values())
+    text, thinking, refusal = ("".join(texts) if texts else None for texts in pieces.values())
     return text, thinking, refusal
 
 

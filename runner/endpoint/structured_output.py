@@ -2,7 +2,7 @@
 
 Pure. Three ways are known: `response_format` with a JSON Schema, vLLM's `structured_outputs`, and `response_format`
 with any JSON object. An endpoint may enforce one, take it and ignore it, or reject it; only asking tells. So before
-anything is paid each is asked for with a question whose natural answer is another (`canary`), and the first that is
+anything is paid each is tried with a question whose natural answer is another (the canary), and the first that is
 enforced is the mode of the run.
 """
 
@@ -30,7 +30,7 @@ CANARY_TOKENS = 1024
 
 
 class Support(StrEnum):
-    """What an endpoint made of one way of asking."""
+    """What an endpoint makes of one mechanism."""
 
     ENFORCED = "enforced"
     IGNORED = "ignored"
@@ -38,7 +38,7 @@ class Support(StrEnum):
 
 
 def effective_setting(judge: str, model: str, constraint: Constraint) -> str:
-    """How a judge's structured output is to be asked of a model: auto, one of the ways, or off. The judge wins."""
+    """How a judge's structured output is requested of a model: auto, one of the mechanisms, or off. The judge wins."""
     if judge == OFF or model == OFF:
         return OFF
     if constraint.schema is None and model in (SCHEMA, OBJECT):
@@ -65,7 +65,7 @@ def mode_of(results: Mapping[str, Support]) -> str:
 
 
 def mechanism_of(mode: str) -> str | None:
-    """The way in which a mode asks; None where nothing is asked for."""
+    """The mechanism of a mode; None where it has none."""
     return _MECHANISMS.get(mode)
 
 
@@ -75,7 +75,7 @@ def is_enforced(mode: str) -> bool:
 
 
 def request_fields(mechanism: str | None, constraint: Constraint, name: str) -> dict[str, Any]:
-    """The fields of a request that ask for the form in this way."""
+    """The fields of a request that request the form by this mechanism."""
     if mechanism == OBJECT:
         return {"response_format": {"type": "json_object"}}
     if mechanism == SCHEMA and constraint.schema is not None:
@@ -96,13 +96,13 @@ def request_fields(mechanism: str | None, constraint: Constraint, name: str) -> 
 
 
 def canary_body(mechanism: str) -> list[dict[str, str]]:
-    """A question whose natural answer is not of the form. Some endpoints want the word JSON where JSON is asked for."""
+    """A question whose natural answer is not of the form. For JSON some endpoints want that word in it."""
     words = "Say hello. Use no JSON." if mechanism == OBJECT else "Say hello."
     return [{"role": "user", "content": words}]
 
 
 def harmless_body(mode: str) -> list[dict[str, str]]:
-    """A question that an endpoint which works answers, whatever form is asked for in this mode."""
+    """A question that an endpoint which works answers, whatever form this mode requests."""
     return [{"role": "user", "content": "Say hello in JSON." if mode == OBJECT else "Answer yes."}]
 
 

@@ -64,15 +64,6 @@ class SendPermit:
 
 
 @dataclass(slots=True)
-class _Counts:
-    """What the driver is told of the time since the last renewal."""
-
-    succeeded: int = 0
-    answered: int = 0
-    throttled: int = 0
-
-
-@dataclass(slots=True)
 class Account:
     """One account of the worker's. Belongs to one event loop."""
 
@@ -86,7 +77,10 @@ class Account:
     """What the user must mend."""
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One probe at a time: it shows the same to all who want to know."""
-    _counts: _Counts = field(default_factory=_Counts)
+    _succeeded: int = 0
+    """Since the last renewal, as the next two."""
+    _answered: int = 0
+    _throttled: int = 0
     _unpaid: int = 0
     """Requests that wait for more of the budget than is left."""
     _backing_off: int = 0
@@ -140,8 +134,8 @@ class Account:
 
     def record_success(self, request: JudgeRequest, sender: Sender, sent_s: float) -> None:
         """A good reply came, to what was sent at a moment of the loop's clock."""
-        self._counts.succeeded += 1
-        self._counts.answered += 1
+        self._succeeded += 1
+        self._answered += 1
         judge = None if sender is Sender.COPY else request.task.judge
         self.evidence.record_success(request.task.model, judge, sent_s)
         self._become(self.breaker.after_good_reply())
@@ -150,8 +144,8 @@ class Account:
         """A request failed."""
         self._last_error = f"{error.kind.value}: {error.description}"
         answered = error.status is not None
-        self._counts.answered += answered
-        self._counts.throttled += error.kind is ErrorKind.THROTTLED
+        self._answered += answered
+        self._throttled += error.kind is ErrorKind.THROTTLED
         match sender:
             case Sender.TRIAL:
                 self._become(self.breaker.after_error(error.kind, answered))
@@ -221,14 +215,13 @@ class Account:
         await self._changed.wait()
 
     def stats(self) -> AccountStats:
-        """What the driver is told; the counts begin anew."""
-        counts, self._counts = self._counts, _Counts()
+        """What the driver learns; the counts begin anew."""
         breaker = self.breaker
-        return AccountStats(
+        stats = AccountStats(
             account=self.limiter.account,
-            succeeded=counts.succeeded,
-            answered=counts.answered,
-            throttled=counts.throttled,
+            succeeded=self._succeeded,
+            answered=self._answered,
+            throttled=self._throttled,
             failing=breaker.failures,
             is_open=breaker.is_open,
             probes=breaker.failed_probes,
@@ -239,6 +232,8 @@ class Account:
             in_flight=self.limiter.in_flight,
             queued=self.limiter.queued,
         )
+        self._succeeded = self._answered = self._throttled = 0
+        return stats
 
     def _become(self, breaker: CircuitBreaker) -> None:
         """Carry out what a transition of the breaker means."""

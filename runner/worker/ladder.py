@@ -1,7 +1,7 @@
-"""What is done after a reply that gave no score: asked again, halved, or left as it is. A value, without any I/O.
+"""What is done after a reply that gave no score: another request, halves, or nothing. A value, without any I/O.
 
 Hides the budgets of the ladder: how often a malformed reply is judged afresh, how often a refusal is taken to the judge
-again, and that a batch never ends without scores before each of its trials was asked alone.
+again, and that a batch never ends without scores before each of its trials was sent alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NextStep:
     cut: int = 0
 
     def after(self, history: TrialProgress) -> TrialProgress:
-        """A trial's history with this step in it. A half that was never asked alone has its whole budget before it."""
+        """A trial's history with this step in it. A half that was never sent alone has its whole budget before it."""
         parked = 0 if self.depth > history.depth else history.parked
         return replace(
             history, malformed=self.malformed, refused=self.refused, depth=self.depth, cut=self.cut, parked=parked
@@ -40,7 +40,7 @@ class NextStep:
 def next_step(outcome: Outcome, history: TrialProgress, retry: Retry, batched: bool) -> NextStep | None:
     """The next step after an outcome without a score; None: it stands.
 
-    `batched`: the request asked about several trials. Such a request is halved at once where the count of its scores is
+    `batched`: the request carried several trials. Such a request is halved at once where the count of its scores is
     wrong or a filter stopped it (the same text would be stopped again), and else when its own budgets are used up; a
     half is a request of its own, with budgets of its own.
     """
@@ -70,7 +70,7 @@ def next_sampling(sampling: Sampling, history: TrialProgress) -> dict[str, int]:
     changed = {}
     if history.cut and sampling.max_tokens is not None:
         changed["max_tokens"] = sampling.max_tokens * 2 ** min(history.cut, MOST_DOUBLINGS)
-    asked = history.malformed + history.refused + RETRY_SEEDS * history.retry
-    if asked and sampling.seed is not None:
-        changed["seed"] = sampling.seed + asked
+    earlier = history.malformed + history.refused + RETRY_SEEDS * history.retry
+    if earlier and sampling.seed is not None:
+        changed["seed"] = sampling.seed + earlier
     return changed

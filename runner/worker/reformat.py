@@ -107,7 +107,9 @@ class Reformatter:
 
         Raises Stopped, and TimeoutError where no place came free; then all attempts are noted.
         """
-        client = self._clients.get(model.name) or self._clients.setdefault(model.name, Client(model))
+        if model.name not in self._clients:
+            self._clients[model.name] = Client(model)
+        client = self._clients[model.name]
         acquire = partial(_acquire_soon, account, client)
         policy = account.policy(client, Sender.COPY, partial(self._decide, model, account), acquire)
         mechanism = None if model.name in self._without_form else self._mechanism(request, model, how)
@@ -165,7 +167,7 @@ class Reformatter:
         )
 
     def _mechanism(self, request: JudgeRequest, model: Model, how: Reformat) -> str | None:
-        """How the form of a copy is asked for: as it is enforced there, or, where that is not known, as is usual."""
+        """How the form of a copy is requested: as it is enforced there, or, where that is not known, as is usual."""
         if model == request.judge_model.model:
             return structured_output.mechanism_of(request.judge_model.mode)
         if model.structured == structured_output.AUTO:

@@ -153,7 +153,7 @@ class JudgeRequest:
         return self._waiting(step.why, [step.after(history) for history in self.histories])
 
     def repeat(self) -> tuple[PendingTrial, ...]:
-        """The notes that its trials wait for the same request: what their reply comes to was never found out."""
+        """The notes that its trials wait for the same request: what their reply comes to is not known."""
         return self._waiting("malformed", self.histories)
 
     def park(self) -> tuple[PendingTrial, ...]:

@@ -67,7 +67,7 @@ class TrialJudge:
     async def judge(self, task: Task, trials: tuple[Trial, ...], judge_model: JudgeModel, prober: Prober) -> TrialEnd:
         """Judge the trials of one request."""
         request = build_request(task, trials, judge_model, self._worker)
-        # Only binary judges may be told so, and those take one item at a time.
+        # The config allows it for binary judges alone, and those take one item at a time.
         if self._config.items.empty_response == "wrong" and request.items[0].response_is_empty:
             verdict = Scored(judge_model.judge.wrong(), Provenance("empty"))
             await self._outbox.record(judgments=request.judgments([verdict], None, called=False))
