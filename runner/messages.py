@@ -400,7 +400,6 @@ class WorkerStatus(Record):
     """A worker's answer to a tick."""
 
     accounts: tuple[AccountStats, ...]
-    rss_bytes: int = 0
     sender: str = ""
     """Under which name the ledger knows what this worker spends."""
 

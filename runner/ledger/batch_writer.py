@@ -10,13 +10,13 @@ import json
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass, field
-from typing import Any, Protocol
 
 from runner.errors import JuryboxError
 from runner.messages import Ack, Attempt, Batch, CostBound, Judgment, PendingTrial, Tally, TrialProgress, Usage
 
 from . import schema
-from .segments import has_unpublished
+from .database import Database
+from .segments import add_unpublished
 
 UNDECIDED_REQUESTS = 10_000
 """How many requests are remembered (and, after a restart, how far back attempts are searched) for a judgment that
@@ -45,23 +45,10 @@ class BatchEffect:
     changes: dict[JudgeModel, Tally]
 
 
-class Statements(Protocol):
-    """The open database, as far as recording needs it."""
-
-    def value(self, sql: str, *parameters: Any) -> Any:
-        """The first column of the first row, or None."""
-
-    def change(self, sql: str, *parameters: Any) -> int:
-        """Executes, and says how many rows that changed."""
-
-    def change_many(self, sql: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Executes once per row."""
-
-
 class BatchWriter:
     """Applies batches, one after the other."""
 
-    def __init__(self, db: Statements) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
         self._undecided: OrderedDict[tuple[str, str], int] = OrderedDict()
 
@@ -155,7 +142,7 @@ class BatchWriter:
                 count[tally_of(why)] -= 1
         for renewed, trials in places.items():
             if trials:
-                has_unpublished(self._db, trials, renewed=renewed)
+                add_unpublished(self._db, trials, renewed=renewed)
         self._db.change_many(schema.ADD_DONE, [(more, shard) for shard, more in done.items()])
         self._db.change_many(schema.MARK_LATE, [(id_,) for id_ in late if id_ is not None])
         return len(late)

@@ -1,7 +1,7 @@
 """Places that results are published to: a directory, or a bucket of S3 or Google Cloud Storage.
 
-Whatever is put there is put whole, and only where nothing of that name is yet: the one operation on which two writers
-can rely. Hides how a directory and a bucket do that, temporary names and syncs, endpoints, credentials and errors.
+A file is put there whole, and only where nothing of that name is yet: the one operation on which two writers can rely.
+Hides how a directory and a bucket do that, temporary names and syncs, endpoints, credentials and errors.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import errno
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from runner.dataset.remote_files import display_url, endpoint_of, is_remote, region_of, without_secrets
 from runner.errors import ConfigError
@@ -25,10 +25,8 @@ CONNECT_S = 5
 REQUEST_S = 30
 RETRIES = 3
 RETRY_S = 15
-_SHOWN = 300
+_LONGEST_REASON = 300
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK}
-
-_Result = TypeVar("_Result")
 
 
 class DestinationError(Exception):
@@ -43,10 +41,10 @@ class ObjectStore(Protocol):
         """What it is called."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
+        """Puts a file, whole and durably; False: there is one of that name, which stays as it is."""
 
     def replace(self, name: str, content: bytes) -> None:
-        """Put a file in the place of what is there."""
+        """Puts a file in the place of what is there."""
 
     def read(self, name: str) -> bytes | None:
         """A file's content; None where there is none."""
@@ -63,19 +61,18 @@ class Directory:
         self.url = str(path)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
-        with _describe_error(self.url):
+        with _translate_errors(self.url):
             target = self._path / name
             if target.exists():
                 return False
-            self._folder(target.parent)
-            # What a writer that was killed left of it. Should that one live, it fails, tries again, and finds it there.
-            for left in target.parent.glob(f".{target.name}.*"):
-                left.unlink(missing_ok=True)
-            temporary = self._written(target, content)
+            self._make_folder(target.parent)
+            # Of a writer that was killed. Should that one live, it fails, tries again, and finds the file there.
+            for leftover in target.parent.glob(f".{target.name}.*"):
+                leftover.unlink(missing_ok=True)
+            temporary = self._write(target, content)
             failpoint("after-tmp")
             try:
-                created = _linked(temporary, target)
+                created = _link(temporary, target)
             finally:
                 temporary.unlink(missing_ok=True)
             sync(target.parent)
@@ -83,35 +80,32 @@ class Directory:
             return created
 
     def replace(self, name: str, content: bytes) -> None:
-        """Put a file in the place of what is there."""
-        with _describe_error(self.url):
+        with _translate_errors(self.url):
             target = self._path / name
-            self._folder(target.parent)
-            self._written(target, content).replace(target)
+            self._make_folder(target.parent)
+            self._write(target, content).replace(target)
             sync(target.parent)
 
     def read(self, name: str) -> bytes | None:
-        """A file's content; None where there is none."""
-        with _describe_error(self.url):
+        with _translate_errors(self.url):
             try:
                 return (self._path / name).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
     def names(self, folder: str, after: str = "") -> list[str]:
-        """All files below a folder, sorted; with `after` those whose names come behind that."""
-        with _describe_error(self.url):
+        with _translate_errors(self.url):
             files = (path for path in (self._path / folder).rglob("*") if path.is_file())
-            found = [str(path.relative_to(self._path)) for path in files if not path.name.startswith(".")]
-            return sorted(name for name in found if name > after)
+            names = (str(path.relative_to(self._path)) for path in files if not path.name.startswith("."))
+            return sorted(name for name in names if name > after)
 
-    def _folder(self, folder: Path) -> None:
-        made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    def _make_folder(self, folder: Path) -> None:
+        new = [parent for parent in (folder, *folder.parents) if not parent.exists()]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for each in made:
+        for each in new:
             sync(each.parent)
 
-    def _written(self, target: Path, content: bytes) -> Path:
+    def _write(self, target: Path, content: bytes) -> Path:
         # A name of its own: a writer that was taken for dead must not write into the same file.
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
         with write_durably(temporary) as file:
@@ -129,10 +123,9 @@ class Bucket:
         self._opened: Any = None
 
     def create(self, name: str, content: bytes) -> bool:
-        """Put a file, whole and durably; False: there is one of that name, which stays as it is."""
         from obstore.exceptions import AlreadyExistsError
 
-        def put() -> bool:
+        with _translate_bucket_errors(self.url):
             failpoint("after-tmp")
             try:
                 self._store().put(name, content, mode="create", use_multipart=False)
@@ -141,16 +134,12 @@ class Bucket:
             failpoint("after-rename")
             return True
 
-        return self._asked(put)
-
     def replace(self, name: str, content: bytes) -> None:
-        """Put a file in the place of what is there."""
-        self._asked(lambda: self._store().put(name, content))
+        with _translate_bucket_errors(self.url):
+            self._store().put(name, content)
 
     def read(self, name: str) -> bytes | None:
-        """A file's content; None where there is none."""
-
-        def get() -> bytes | None:
+        with _translate_bucket_errors(self.url):
             try:
                 return bytes(self._store().get(name).bytes())
             except FileNotFoundError as error:
@@ -158,16 +147,10 @@ class Bucket:
                     raise
                 return None
 
-        return self._asked(get)
-
     def names(self, folder: str, after: str = "") -> list[str]:
-        """All files below a folder, sorted; with `after` those whose names come behind that."""
-
-        def listed() -> list[str]:
+        with _translate_bucket_errors(self.url):
             pages = self._store().list(folder, offset=after or None)
             return sorted(str(entry["path"]) for page in pages for entry in page)
-
-        return self._asked(listed)
 
     def _store(self) -> Any:
         if self._opened is None:
@@ -201,14 +184,6 @@ class Bucket:
             how["credential_provider"] = credentials
         return S3Store(self._bucket, **how)
 
-    def _asked(self, question: Callable[[], _Result]) -> _Result:
-        from obstore.exceptions import BaseError
-
-        try:
-            return question()
-        except (BaseError, OSError, ValueError) as error:
-            raise DestinationError(f"{self.url}: {_reason(error)}") from None
-
 
 def open_store(written: str, base: Path, name: str) -> ObjectStore:
     """The place that a config's `publish` names, and the part of it for the run of this name."""
@@ -222,7 +197,7 @@ def check_outside_run(place: ObjectStore, directory: Path) -> None:
         raise ConfigError(f"publish: {place.url} is inside the run's own directory, and would be lost together with it")
 
 
-def _linked(temporary: Path, target: Path) -> bool:
+def _link(temporary: Path, target: Path) -> bool:
     try:
         os.link(temporary, target)
     except FileExistsError:
@@ -238,11 +213,21 @@ def _linked(temporary: Path, target: Path) -> bool:
 
 
 @contextmanager
-def _describe_error(url: str) -> Iterator[None]:
+def _translate_errors(url: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise DestinationError(f"{url}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _translate_bucket_errors(url: str) -> Iterator[None]:
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, OSError, ValueError) as error:
+        raise DestinationError(f"{url}: {_reason(error)}") from None
 
 
 def _profile() -> Any:
@@ -262,6 +247,6 @@ def _profile() -> Any:
 
 
 def _reason(error: Exception) -> str:
-    told = str(error).partition("\n\nDebug source")[0]
-    told = without_secrets(re.sub(r"\s+", " ", re.sub(r"<\?xml[^>]*>", "", told)).strip())
-    return told if len(told) <= _SHOWN else told[:_SHOWN] + "…"
+    text = str(error).partition("\n\nDebug source")[0]
+    text = without_secrets(re.sub(r"\s+", " ", re.sub(r"<\?xml[^>]*>", "", text)).strip())
+    return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + "…"
