@@ -90,8 +90,8 @@ def run(
         Session(config, wanted.base, directory, limit=limit, sample=drawn) as session,
     ):
         plan = session.plan()
-        if session.publishing.rebuilt is not None:
-            say(session.publishing.rebuilt.text, quiet)
+        if session.publishing.restored is not None:
+            say(session.publishing.restored.text, quiet)
         told = len(session.revising.made)
         for revision in session.revising.made:
             say(revision.text(), quiet)

@@ -34,7 +34,7 @@ class Aggregator:
     """The open ledger and its tallies. Calls must be serialized (a Ray actor does; in process, one executor thread)."""
 
     def __init__(self, path: Path | str, budget: Budget = NO_BUDGET) -> None:
-        # Its session has looked the file through; after a death of this process, SQLite's log is still there.
+        # Its session has checked the file; after a death of this process, SQLite's log is still there.
         self._ledger = Ledger(Path(path), checked=True, budget=budget)
         self._starvation = Starvation(budget)
         # Counted once here and kept by what each commit changed: a snapshot every second must not scan the ledger.
@@ -45,7 +45,7 @@ class Aggregator:
     def record(self, batch: Batch) -> Ack:
         """Commits a batch; what is acknowledged is on the disk."""
         try:
-            recorded = self._ledger.record(batch)
+            effect = self._ledger.record(batch)
         except DiskFull as error:
             self._unrecorded = error.message
             raise
@@ -53,16 +53,16 @@ class Aggregator:
             # What is in flight is paid for: not the error of a command that has not begun.
             raise StoppedEarly(f"{error.message}; once that has ended, run the same command again to go on") from None
         self._unrecorded = None
-        for pair, change in recorded.changes.items():
-            self._tallies[pair] = _sum(self._tallies.get(pair, Tally()), change)
-        self._starvation.observe(batch, recorded.ack)
-        return recorded.ack
+        for judge_model, change in effect.changes.items():
+            self._tallies[judge_model] = _sum(self._tallies.get(judge_model, Tally()), change)
+        self._starvation.observe(batch, effect.ack)
+        return effect.ack
 
     def snapshot(self) -> Snapshot:
-        """The counts as of the last commit, and whether there is room for more."""
-        short = describe_shortage(self._directory)
+        """The counts as of the last commit, whether there is room for more, and whether the budget holds it up."""
+        shortage = describe_shortage(self._directory)
         return Snapshot(
-            dict(self._tallies), self._unrecorded, None if short is None else short.message,
+            dict(self._tallies), self._unrecorded, None if shortage is None else shortage.message,
             self._starvation.senders, self._starvation.describe(),
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ from runner.messages import NOTHING, Ack, Attempt, Batch, CostBound, Judgment, P
 
 from . import schema
 from .database import Database
-from .segments import has_unpublished
+from .segments import add_unpublished
 from .spending import Spending
 
 UNDECIDED_REQUESTS = 10_000
@@ -137,7 +137,7 @@ class BatchWriter:
                 count[tally_of(why)] -= 1
         for renewed, trials in places.items():
             if trials:
-                has_unpublished(self._db, trials, renewed=renewed)
+                add_unpublished(self._db, trials, renewed=renewed)
         self._db.change_many(schema.ADD_DONE, [(more, shard) for shard, more in done.items()])
         self._db.change_many(schema.MARK_LATE, [(id_,) for id_ in late if id_ is not None])
         return len(late)

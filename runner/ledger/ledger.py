@@ -1,6 +1,6 @@
 """The run's memory: one SQLite file holding every attempt, every judgment, what waits, and what was spent.
 
-It hides SQLite, durability and the file's versions. A batch is one transaction; once `record` has returned, the batch
+Hides SQLite and durability. A batch is one transaction; once `record` has returned, the batch
 survives the death of any process and a power cut, and the same batch sent again changes nothing. Calls on one object
 must be serialized by the caller (they may come from different threads).
 """
@@ -42,19 +42,19 @@ class ShardRow:
 
 
 class Ledger:
-    """The open ledger. One process at a time writes; any number may open it with `read_only` meanwhile."""
+    """The open ledger. One process at a time writes; any number may open it `read_only` meanwhile."""
 
     def __init__(
         self, path: Path, *, read_only: bool = False, checked: bool = False, budget: Budget = NO_BUDGET
     ) -> None:
-        """A file that is opened to be written to is looked through for damage.
+        """A file that is opened to be written to is checked for damage.
 
         `checked`: this session has done so, and it is done again only where the last writer was killed since.
         """
         self._db = Database(path, read_only, checked)
         self.spending = Spending(self._db, budget)
         """What is reserved and spent, and what is left."""
-        self._recorder = BatchWriter(self._db, self.spending)
+        self._writer = BatchWriter(self._db, self.spending)
         self.revisions = Revisions(self._db)
         """How all judgments together give way to others."""
         self.segments = Segments(self._db)
@@ -108,18 +108,18 @@ class Ledger:
     def record(self, batch: Batch) -> BatchEffect:
         """Commits a batch; one that was committed before is acknowledged and changes nothing."""
         try:
-            recorded = self._commit(batch)
+            effect = self._commit(batch)
         except UnicodeEncodeError:
             # An endpoint can send a lone surrogate, which no UTF-8 file can hold: it is kept as its escape.
-            recorded = self._commit(schema.encodable(batch))
+            effect = self._commit(schema.encodable(batch))
         failpoint("after-commit")
-        return recorded
+        return effect
 
     def _commit(self, batch: Batch) -> BatchEffect:
         with self._db.transaction():
-            recorded = self._recorder.apply(batch)
+            effect = self._writer.apply(batch)
             failpoint("before-commit")
-        return recorded
+        return effect
 
     def set_meta(self, key: str, value: str) -> None:
         """Keeps a value with the run."""
@@ -144,14 +144,14 @@ class Ledger:
 
     def unfinished_trials(self, trials: Iterable[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
         """(shard, position) → history of those trials that are to be judged: empty where nothing is recorded."""
-        found: dict[tuple[int, int], TrialProgress] = {}
-        for at in trials:
-            history = self._db.value(schema.HISTORY, *at)
+        unfinished: dict[tuple[int, int], TrialProgress] = {}
+        for trial in trials:
+            history = self._db.value(schema.HISTORY, *trial)
             if history is not None:
-                found[at] = history_of(history)
-            elif not self._db.value(schema.IS_JUDGED, *at):
-                found[at] = TrialProgress()
-        return found
+                unfinished[trial] = history_of(history)
+            elif not self._db.value(schema.IS_JUDGED, *trial):
+                unfinished[trial] = TrialProgress()
+        return unfinished
 
     def pending_trials(
         self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
@@ -160,14 +160,14 @@ class Ledger:
 
         About `limit` of them: all those of a shard come together, since they may share a request.
         """
-        found: list[tuple[int, int, TrialProgress]] = []
+        waiting: list[tuple[int, int, TrialProgress]] = []
         for why in kinds:
             for shard, position, history in self._db.stream(schema.WAITING, model, why):
-                if len(found) >= limit and shard != found[-1][0]:
-                    return found
+                if len(waiting) >= limit and shard != waiting[-1][0]:
+                    return waiting
                 if (shard, position) not in skip:
-                    found.append((shard, position, history_of(history)))
-        return found
+                    waiting.append((shard, position, history_of(history)))
+        return waiting
 
     def tallies(self) -> dict[JudgeModel, Tally]:
         """Counts of every planned judge × model; a trial that is judged again counts by its new outcome alone."""

@@ -1,6 +1,6 @@
 """What a revision changed: how many judgments went from what to what, each with a few examples. Pure.
 
-Hides how much is told: verdicts in full while they are short and few, by their states alone beyond that, so that the
+Hides how detailed it is: verdicts in full while they are short and few, by their states alone beyond that, so that the
 account of a million changed judgments stays a page.
 """
 
@@ -19,7 +19,7 @@ VERDICTS = 100
 LONGEST = 80
 """A longer verdict is not shown in a line."""
 
-Pair = tuple[str, str]
+JudgeModelId = tuple[str, str]
 Place = tuple[int, int]
 
 
@@ -35,13 +35,14 @@ class JudgmentState:
     """JSON object."""
 
     def same(self, other: JudgmentState) -> bool:
-        """Whether both say the same of the trial. Why a reply is malformed is part of it."""
-        return (self.state, self.reason, _data(self.verdict), _data(self.scores)) == (
-            other.state,
-            other.reason,
-            _data(other.verdict),
-            _data(other.scores),
-        )
+        """Whether both say the same of the trial; the reason why a reply is malformed counts too."""
+        return self == other or self.document() == other.document()
+
+    def document(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        texts = {"verdict": self.verdict, "scores": self.scores}
+        data = {name: None if text is None else json.loads(text) for name, text in texts.items()}
+        return {"state": self.state, "reason": self.reason, **data}
 
     @property
     def text(self) -> str:
@@ -55,7 +56,7 @@ WAITING = JudgmentState("waiting")
 
 
 @dataclass(slots=True)
-class Counted:
+class ChangeCounts:
     """The judgments of one judge × model."""
 
     changed: int = 0
@@ -77,47 +78,49 @@ class RevisionDiff:
 
     def __init__(self, name: Callable[[Place], tuple[str, str] | None]) -> None:
         self._name = name
-        self.pairs: defaultdict[Pair, Counted] = defaultdict(Counted)
-        self._changes: defaultdict[Pair, dict[tuple[JudgmentState, JudgmentState], _Change]] = defaultdict(dict)
+        self.judge_models: defaultdict[JudgeModelId, ChangeCounts] = defaultdict(ChangeCounts)
+        self._changes: defaultdict[JudgeModelId, dict[tuple[JudgmentState, JudgmentState], _Change]] = defaultdict(dict)
 
     @property
-    def record(self) -> int:
+    def changed(self) -> int:
         """Judgments that say something else now."""
-        return sum(counted.changed for counted in self.pairs.values())
+        return sum(counted.changed for counted in self.judge_models.values())
 
-    def add(self, pair: Pair, before: JudgmentState, after: JudgmentState, place: Place, key: bytes) -> None:
-        """Count a trial that stood like `before` and stands like `after`."""
-        counted = self.pairs[pair]
+    def add(
+        self, judge_model: JudgeModelId, before: JudgmentState, after: JudgmentState, place: Place, key: bytes
+    ) -> None:
+        """Counts a trial whose judgment was `before` and is `after`."""
+        counts = self.judge_models[judge_model]
         if before.same(after):
-            counted.unchanged += 1
+            counts.unchanged += 1
             return
-        counted.changed += 1
-        changes = self._changes[pair]
+        counts.changed += 1
+        changes = self._changes[judge_model]
         step = (before, after)
         if step not in changes and len(changes) >= VERDICTS:
             step = (JudgmentState(before.state, before.reason), JudgmentState(after.state, after.reason))
         change = changes.setdefault(step, _Change())
         change.trials += 1
         if len(change.examples) < EXAMPLES:
-            named = self._name(place)
-            who = {} if named is None else {"system": named[0], "item_id": named[1]}
-            change.examples.append(who | {"key": key.hex()})
+            name = self._name(place)
+            item = {} if name is None else {"system": name[0], "item_id": name[1]}
+            change.examples.append(item | {"key": key.hex()})
 
     def document(self) -> dict[str, Any]:
         """As JSON-able data."""
         return {
-            "changed": self.record,
-            "unchanged": sum(counted.unchanged for counted in self.pairs.values()),
+            "changed": self.changed,
+            "unchanged": sum(counted.unchanged for counted in self.judge_models.values()),
             "judge_models": [
                 {"judge": judge, "model": model, **asdict(counted)}
-                for (judge, model), counted in sorted(self.pairs.items())
+                for (judge, model), counted in sorted(self.judge_models.items())
             ],
             "changes": [
                 {
                     "judge": judge,
                     "model": model,
-                    "from": _standing(before),
-                    "to": _standing(after),
+                    "from": before.document(),
+                    "to": after.document(),
                     "trials": change.trials,
                     "examples": change.examples,
                 }
@@ -140,7 +143,7 @@ def as_text(document: Mapping[str, Any]) -> str:
         lines.append(f"{counted['judge']} × {counted['model']}: {', '.join(parts)}")
         for change in document["changes"]:
             if (change["judge"], change["model"]) == (counted["judge"], counted["model"]):
-                before, after = (_stood(change[end]) for end in ("from", "to"))
+                before, after = (_state_from(change[end]) for end in ("from", "to"))
                 other = _otherwise(before, after) if before.text == after.text else ""
                 names = [entry.get("item_id", entry["key"]) for entry in change["examples"]]
                 more = ", …" if change["trials"] > len(names) else ""
@@ -151,24 +154,14 @@ def as_text(document: Mapping[str, Any]) -> str:
 
 
 def _otherwise(before: JudgmentState, after: JudgmentState) -> str:
-    return " with other scores" if _data(before.verdict) == _data(after.verdict) else " in another part"
+    same_verdict = before.document()["verdict"] == after.document()["verdict"]
+    return " with other scores" if same_verdict else " in another part"
 
 
-def _standing(standing: JudgmentState) -> dict[str, Any]:
-    return {
-        "state": standing.state,
-        "reason": standing.reason,
-        "verdict": _data(standing.verdict),
-        "scores": _data(standing.scores),
+def _state_from(data: Mapping[str, Any]) -> JudgmentState:
+    """The inverse of `JudgmentState.document`."""
+    texts = {
+        name: None if data[name] is None else json.dumps(data[name], ensure_ascii=False)
+        for name in ("verdict", "scores")
     }
-
-
-def _stood(data: Mapping[str, Any]) -> JudgmentState:
-    verdict, scores = (
-        None if data[name] is None else json.dumps(data[name], ensure_ascii=False) for name in ("verdict", "scores")
-    )
-    return JudgmentState(data["state"], data["reason"], verdict, scores)
-
-
-def _data(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
+    return JudgmentState(data["state"], data["reason"], **texts)

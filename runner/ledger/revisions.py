@@ -53,18 +53,18 @@ _WAITING_AGAIN = (
 # --- reading again. Replies and trials are both sorted by key before they are joined, as for a changed plan; what comes
 # out is sorted by place, so that shard after shard finds its replies in the order they were recorded.
 _INDEX = (
-    "CREATE TEMP TABLE found (key BLOB, attempt INTEGER, place INTEGER, size INTEGER)",
-    "CREATE TEMP TABLE held (key BLOB PRIMARY KEY, shard INTEGER, position INTEGER) WITHOUT ROWID",
+    "CREATE TEMP TABLE found_replies (key BLOB, attempt INTEGER, place INTEGER, size INTEGER)",
+    "CREATE TEMP TABLE trials (key BLOB PRIMARY KEY, shard INTEGER, position INTEGER) WITHOUT ROWID",
     """
-    INSERT OR IGNORE INTO held SELECT key, shard, position FROM (
+    INSERT OR IGNORE INTO trials SELECT key, shard, position FROM (
         SELECT key, shard, position FROM judgments UNION ALL SELECT key, shard, position FROM pending
     ) ORDER BY key
     """,
 )
-_ADD_FOUND = "INSERT INTO found (key, attempt, place, size) VALUES (?, ?, ?, ?)"
+_ADD_REPLY = "INSERT INTO found_replies (key, attempt, place, size) VALUES (?, ?, ?, ?)"
 _SORT = (
-    "CREATE TEMP TABLE sorted AS SELECT * FROM found ORDER BY key, attempt",
-    "DROP TABLE found",
+    "CREATE TEMP TABLE sorted AS SELECT * FROM found_replies ORDER BY key, attempt",
+    "DROP TABLE found_replies",
     """
     CREATE TEMP TABLE replies (
         shard INTEGER, position INTEGER, attempt INTEGER, place INTEGER, size INTEGER,
@@ -73,11 +73,11 @@ _SORT = (
     """,
     """
     INSERT OR IGNORE INTO replies
-        SELECT h.shard, h.position, f.attempt, f.place, f.size FROM sorted f CROSS JOIN held h ON h.key = f.key
-        ORDER BY h.shard, h.position, f.attempt
+        SELECT t.shard, t.position, f.attempt, f.place, f.size FROM sorted f CROSS JOIN trials t ON t.key = f.key
+        ORDER BY t.shard, t.position, f.attempt
     """,
     "DROP TABLE sorted",
-    "DROP TABLE held",
+    "DROP TABLE trials",
 )
 _REPLIES = (
     f"SELECT q.position, q.place, q.size, {', '.join(f'a.{name}' for name in REPLY)}"
@@ -110,9 +110,9 @@ class Revision:
         """As a person reads it."""
         how = "judged again"
         if self.kind == "rescore":
-            before = [version for version in self.changes["parser_versions_before"] if version != self.parser_version]
-            told = f" (before: {' and '.join(before)})" if before else ""
-            how = f"all replies read again, by parser {self.parser_version}{told}"
+            others = [version for version in self.changes["parser_versions_before"] if version != self.parser_version]
+            before = f" (before: {' and '.join(others)})" if others else ""
+            how = f"all replies read again, by parser {self.parser_version}{before}"
         return f"revision {self.number}: {how}\n{as_text(self.changes)}"
 
 
@@ -122,36 +122,33 @@ class Revisions:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def present(self) -> int:
+    def current(self) -> int:
         """The number of the revision that stands; 1 is the run itself."""
         return int(self._db.rows(schema.REVISION)[0][0])
 
-    def listed(self) -> list[Revision]:
+    def all(self) -> list[Revision]:
         """All revisions after the first, in order."""
-        found = self._db.rows("SELECT number, kind, made_at, parser_version, changes FROM revisions ORDER BY number")
-        return [
-            Revision(number, kind, made_at, by, json.loads(changes)) for number, kind, made_at, by, changes in found
-        ]
+        rows = self._db.rows("SELECT number, kind, made_at, parser_version, changes FROM revisions ORDER BY number")
+        return [Revision(number, kind, at, by, json.loads(changes)) for number, kind, at, by, changes in rows]
 
     def waiting_again(self) -> dict[int, int]:
         """Shard → judged trials in it that wait to be judged again."""
         return dict(self._db.rows(_WAITING_AGAIN))
 
-    def renewed(self) -> int:
+    def count_renewed(self) -> int:
         """New outcomes that have not replaced their judgments yet."""
         return int(self._db.rows("SELECT count(*) FROM renewed")[0][0])
 
-    def read_by(self) -> list[str]:
+    def parser_versions(self) -> list[str]:
         """The parser versions of the judgments that stand."""
-        found = self._db.rows("SELECT DISTINCT parser_version FROM judgments ORDER BY 1")
-        return [version for (version,) in found]
+        return [version for (version,) in self._db.rows("SELECT DISTINCT parser_version FROM judgments ORDER BY 1")]
 
     # --- retry
 
     def retriable(self, states: Sequence[str], judge: str | None = None, model: str | None = None) -> dict[int, int]:
         """Shard → trials judged as one of `states` that `begin_retry` would let wait again."""
         from_revision = self._from_revision()
-        return {shard: len(found) for shard, _, _, found in self._to_retry(from_revision, states, judge, model)}
+        return {shard: len(trials) for shard, _, _, trials in self._to_retry(from_revision, states, judge, model)}
 
     def begin_retry(self, states: Sequence[str], judge: str | None = None, model: str | None = None) -> None:
         """Let the trials judged as one of `states` wait again, with new budgets.
@@ -161,12 +158,20 @@ class Revisions:
         """
         with self._db.transaction():
             from_revision = self._from_revision()
-            for shard, judge_name, model_name, found in self._to_retry(from_revision, states, judge, model):
+            for shard, judge_name, model_name, trials in self._to_retry(from_revision, states, judge, model):
                 self._db.change_many(
                     schema.PUT_PENDING,
                     [
-                        (shard, position, key, judge_name, model_name, RETRY, history_text(_fresh(from_revision, *old)))
-                        for position, key, *old in found
+                        (
+                            shard,
+                            position,
+                            key,
+                            judge_name,
+                            model_name,
+                            RETRY,
+                            history_text(_history_for_retry(from_revision, *old)),
+                        )
+                        for position, key, *old in trials
                     ],
                 )
             self._db.change(schema.PUT_META, RETRY, str(from_revision))
@@ -174,32 +179,32 @@ class Revisions:
     def _from_revision(self) -> int:
         """The revision at which the retry under way began; without one, that which stands."""
         begun = self._db.rows("SELECT value FROM meta WHERE key = 'retry'")
-        return int(begun[0][0]) if begun else self.present()
+        return int(begun[0][0]) if begun else self.current()
 
     def _to_retry(
         self, from_revision: int, states: Sequence[str], judge: str | None, model: str | None
     ) -> Iterator[tuple[int, str, str, list[tuple[Any, ...]]]]:
         for shard, judge_name, model_name in self._db.rows("SELECT id, judge, model FROM shards ORDER BY id"):
-            if judge in (None, judge_name) and model in (None, model_name):
-                found = self._db.rows(_TO_RETRY, shard, from_revision, f",{','.join(states)},")
-                if found:
-                    yield shard, judge_name, model_name, found
+            if judge not in (None, judge_name) or model not in (None, model_name):
+                continue
+            if trials := self._db.rows(_TO_RETRY, shard, from_revision, f",{','.join(states)},"):
+                yield shard, judge_name, model_name, trials
 
     def settle(self, name: Callable[[Place], tuple[str, str] | None], parser_version: str) -> Revision | None:
         """Put the new outcomes of a retry in the place of the old judgments, as one revision; None: there are none."""
         with self._db.transaction():
-            made = None
+            revision = None
             if self._db.value("SELECT EXISTS (SELECT 1 FROM renewed)"):
                 changes = RevisionDiff(name)
-                for shard, position, key, judge, model, *standings in self._db.stream(_OLD_AND_NEW):
-                    old, new = JudgmentState(*standings[: len(JUDGED)]), JudgmentState(*standings[len(JUDGED) :])
+                for shard, position, key, judge, model, *states in self._db.stream(_OLD_AND_NEW):
+                    old, new = JudgmentState(*states[: len(JUDGED)]), JudgmentState(*states[len(JUDGED) :])
                     changes.add((judge, model), old, new, (shard, position), key)
-                made = self._add(RETRY, parser_version, changes.document())
-                self._db.change(_REPLACE, made.number)
+                revision = self._add(RETRY, parser_version, changes.document())
+                self._db.change(_REPLACE, revision.number)
                 self._db.change("DELETE FROM renewed")
             if not self.waiting_again():
                 self._db.change("DELETE FROM meta WHERE key = 'retry'")
-            return made
+            return revision
 
     # --- rescore
 
@@ -209,10 +214,10 @@ class Revisions:
         with self._db.transaction():
             for statement in _INDEX:
                 self._db.change(statement)
-            self._db.change_many(_ADD_FOUND, self._places())
+            self._db.change_many(_ADD_REPLY, self._places())
             for statement in _SORT:
                 self._db.change(statement)
-            yield Rescoring(self._db, self.present() + 1, self.read_by(), self._add)
+            yield Rescoring(self._db, self.current() + 1, self.parser_versions(), self._add)
             self._db.change("DROP TABLE replies")
 
     def _places(self) -> Iterator[tuple[bytes, int, int, int]]:
@@ -222,12 +227,12 @@ class Revisions:
             yield from ((keys[at * 16 : at * 16 + 16], attempt, at, size) for at in range(size))
 
     def _add(self, kind: str, parser_version: str, changes: dict[str, Any]) -> Revision:
-        made = Revision(self.present() + 1, kind, time.time(), parser_version, changes)
+        revision = Revision(self.current() + 1, kind, time.time(), parser_version, changes)
         self._db.change(
             "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)",
-            *(made.number, kind, made.made_at, parser_version, json.dumps(made.changes, ensure_ascii=False)),
+            *(revision.number, kind, revision.made_at, parser_version, json.dumps(changes, ensure_ascii=False)),
         )
-        return made
+        return revision
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +250,11 @@ class Rescoring:
     """All judgments while they are read again. `number` is the revision that this will be, if anything changes."""
 
     def __init__(
-        self, db: Database, number: int, read_by: list[str], add: Callable[[str, str, dict[str, Any]], Revision]
+        self, db: Database, number: int, versions_before: list[str], add: Callable[[str, str, dict[str, Any]], Revision]
     ) -> None:
         self.number = number
         self._db = db
-        self._read_by = read_by
+        self._versions_before = versions_before
         self._add = add
 
     def judgments(self, shard: int) -> list[StoredJudgment]:
@@ -296,12 +301,12 @@ class Rescoring:
 
     def finish(self, parser_version: str, changes: RevisionDiff) -> Revision:
         """Make the new revision of what was written."""
-        told = {"parser_versions_before": self._read_by} | changes.document()
-        return self._add("rescore", parser_version, told)
+        document = {"parser_versions_before": self._versions_before} | changes.document()
+        return self._add("rescore", parser_version, document)
 
 
-def _fresh(from_revision: int, attempts: int, *rest: Any) -> TrialProgress:
-    """What a judged trial has been through, with all its budgets given back."""
+def _history_for_retry(from_revision: int, attempts: int, *rest: Any) -> TrialProgress:
+    """The history of a judged trial whose retry budgets begin anew."""
     *usage, official = rest
     return TrialProgress(
         retry=from_revision + 1,

@@ -1,11 +1,7 @@
-"""A run's directory: where its files are, who works in it, and what the run in it means.
+"""A run's directory: where its files are, which process works in it, and what the run in it means.
 
-Hides the lock, the manifest and the rule of design.md 5 by which a changed config may go on, or would silently mix two
-meanings and is refused.
-
-Two values that should be the same, and where they are not: the part around the first difference.
-
-Pure. Hides how long values are cut: a prompt of two pages that differs in a word is told by that word.
+Hides the lock, the manifest, the rule by which a changed config may continue a run or would silently mix two meanings,
+and how a difference of two long values is cut to the part that matters.
 """
 
 from __future__ import annotations
@@ -90,10 +86,8 @@ def _cut(text: str) -> str:
 
 def _flat(text: str) -> str:
     """On one line, whatever the text holds."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda found: json.dumps(found[0])[1:-1], text)
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda character: json.dumps(character[0])[1:-1], text)
 
-
-pass  # MOVED-EMPTY
 
 FORMAT = 1
 REBUILT = "run.db.rebuilt"
@@ -121,7 +115,6 @@ class RunDirectory:
         self.ledger = path / "run.db"
         self.results = path / "results"
         self.attempts = path / "attempts"
-        self.report = path / "report"
         self.left_abruptly = False
         """Whether who held the directory last was killed, or left at once. Known while it is held."""
 
@@ -130,9 +123,9 @@ class RunDirectory:
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             begun = self.manifest_file.exists() or self.ledger.exists()
-            self._refuse_links()
+            self._check_links()
             if not begun:
-                self._refuse_strangers()
+                self._check_only_run_files()
             effective = os.access in os.supports_effective_ids
             for file in (self.path / "lock", self.ledger, self.manifest_file):
                 if file.exists() and not os.access(file, os.R_OK | os.W_OK, effective_ids=effective):
@@ -155,7 +148,7 @@ class RunDirectory:
                 "use --out for a directory of your own"
             ) from None
 
-    def _refuse_links(self) -> None:
+    def _check_links(self) -> None:
         """What is written under a link lands where nobody said that it should."""
         links = sorted(entry.name for entry in self.path.iterdir() if entry.is_symlink())
         if links:
@@ -164,12 +157,12 @@ class RunDirectory:
                 "there, or use --out for another directory"
             )
 
-    def _refuse_strangers(self) -> None:
-        strangers = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _FIRST_FILES | _OF_THE_DISK)
-        if strangers:
-            shown = ", ".join(strangers[:3]) + (f" and {len(strangers) - 3} more" if len(strangers) > 3 else "")
+    def _check_only_run_files(self) -> None:
+        others = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _FIRST_FILES | _OF_THE_DISK)
+        if others:
+            names = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
             raise RunLocked(
-                f"{self.path}: holds other files ({shown}) and no run; "
+                f"{self.path}: holds other files ({names}) and no run; "
                 "use --out for a new or empty directory, where a run can keep to itself"
             )
 
@@ -239,7 +232,7 @@ class RunDirectory:
         raise InputError(f"{self.path}: run.db is lost; {way}")
 
     def open(self) -> tuple[RunConfig, list[Judge]]:
-        """Config and judges of the run that is here, as it was last carried out; InputError where there is none."""
+        """Config and judges of the run that is here, as of its last session; InputError where there is none."""
         manifest = self.manifest()
         if manifest is None:
             raise InputError(f"{self.path}: holds no run (no manifest.json)")
@@ -252,7 +245,7 @@ class RunDirectory:
 
 
 def manifest_of(
-    config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], JudgeModel]
+    config: RunConfig, judges: Sequence[Judge], judge_models: Mapping[tuple[str, str], JudgeModel]
 ) -> dict[str, Any]:
     """What the manifest says of a run: config without secrets, judges with their source, and the meaning."""
     return {
@@ -261,7 +254,7 @@ def manifest_of(
         "name": config.name,
         "config": _without_secrets(config),
         "judges": {judge.name: _judge(judge) for judge in judges},
-        "meaning": meaning_of(config, judges, pairs),
+        "meaning": meaning_of(config, judges, judge_models),
     }
 
 
@@ -282,7 +275,7 @@ def _without_secrets(config: RunConfig) -> dict[str, Any]:
 
 
 def meaning_of(
-    config: RunConfig, judges: Sequence[Judge], pairs: Mapping[tuple[str, str], JudgeModel]
+    config: RunConfig, judges: Sequence[Judge], judge_models: Mapping[tuple[str, str], JudgeModel]
 ) -> dict[str, Any]:
     """What may not change under an old name, flat: path → value."""
     meaning: dict[str, Any] = {
@@ -300,10 +293,10 @@ def meaning_of(
     for model in config.models:
         meaning[f"models.{model.name}.model"] = model.model
         meaning[f"models.{model.name}.revision"] = model.revision
-    for (judge_name, model_name), pair in pairs.items():
-        meaning[f"sampling of {judge_name} × {model_name}"] = pair.settings
-        if pair.batch is not None:
-            meaning[f"batch of {judge_name} × {model_name}"] = pair.batch
+    for (judge_name, model_name), judge_model in judge_models.items():
+        meaning[f"sampling of {judge_name} × {model_name}"] = judge_model.settings
+        if judge_model.batch is not None:
+            meaning[f"batch of {judge_name} × {model_name}"] = judge_model.batch
     return meaning
 
 
@@ -317,8 +310,8 @@ def check_same_meaning(directory: Path, before: Mapping[str, Any], now: Mapping[
     """MeaningChanged, with a diff, where a name that both know means something else now."""
     changed = [key for key in before if key in now and before[key] != now[key]]
     if changed:
-        told = [line for key in changed for line in describe_differences(key, before[key], now[key])]
-        lines = "".join(f"\n  {line}" for line in told)
+        differences = [line for key in changed for line in describe_differences(key, before[key], now[key])]
+        lines = "".join(f"\n  {line}" for line in differences)
         raise MeaningChanged(
             f"{directory}: holds a run that means something else:{lines}\n"
             "Give what changed a new name, or use --out for another directory."

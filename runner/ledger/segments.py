@@ -1,9 +1,9 @@
 """What of a ledger is published and what is not yet: segments, whose extent is fixed durably before they are written.
 
-A segment is a stretch of attempts and a set of judgments. Whoever writes it may die at any step: the next one finds
-the same segment marked, writes the same names with equal content, and takes the mark away. An edition is all judgments
-of a run as they stand under one plan and revision; a changed plan, a new revision or another place begins another, into
-which all of them are published anew. It hides the SQL of this, and that new judgments go before those.
+A segment is a range of attempts and a set of judgments. A process that writes it may die at any step: the next one
+finds the same segment marked, writes the same names with equal content, and removes the mark. An edition is all
+judgments of a run under one plan and revision; a changed plan, a new revision or another place begins another, into
+which all of them are published anew. Hides the SQL, and that new judgments go first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import secrets
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
 
 from runner.failpoints import failpoint
 
@@ -30,23 +29,13 @@ _MARK = (
     "DELETE FROM unpublished WHERE (priority, shard, position) <="
     " (SELECT priority, shard, position FROM publishing ORDER BY priority DESC, shard DESC, position DESC LIMIT 1)",
 )
-_STAND = [name for name in schema.JUDGMENT_COLUMNS if name != "revision"]
+_OTHER_COLUMNS = [name for name in schema.JUDGMENT_COLUMNS if name != "revision"]
 _ROWS = (
-    f"SELECT {', '.join(f'j.{name}' for name in _STAND)}, ({schema.REVISION}) + ?,"
+    f"SELECT {', '.join(f'j.{name}' for name in _OTHER_COLUMNS)}, ({schema.REVISION}) + ?,"
     f" {', '.join(f'a.{name}' for name in schema.REPLY_COLUMNS)}"
     " FROM publishing p CROSS JOIN {table} j ON j.shard = p.shard AND j.position = p.position"
     " LEFT JOIN attempts a ON a.id = j.attempt WHERE p.priority {priorities} ORDER BY p.priority, p.shard, p.position"
 )
-
-
-class Statements(Protocol):
-    """The open database, inside a transaction."""
-
-    def value(self, sql: str, *parameters: Any) -> Any:
-        """The first column of the first row, or None."""
-
-    def change_many(self, sql: str, rows: Iterable[Row]) -> None:
-        """Executes once per row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +93,14 @@ class Segments:
     def run_id(self) -> str:
         """The run's own name, given once and for all places."""
         with self._db.transaction():
-            known = self._db.value("SELECT value FROM meta WHERE key = ?", _RUN)
-            if known is None:
-                known = secrets.token_hex(16)
-                self._db.change(schema.PUT_META, _RUN, known)
-            return str(known)
+            run_id = self._db.value("SELECT value FROM meta WHERE key = ?", _RUN)
+            if run_id is None:
+                run_id = secrets.token_hex(16)
+                self._db.change(schema.PUT_META, _RUN, run_id)
+            return str(run_id)
 
-    def kept(self) -> dict[str, str]:
-        """What the ledger keeps of a run besides what is recorded: how endpoints enforce a form, and the like."""
+    def meta_values(self) -> dict[str, str]:
+        """The values that a restored ledger needs besides attempts and judgments."""
         return dict(self._db.rows("SELECT key, value FROM meta WHERE key LIKE 'structured %' OR key = 'copying_model'"))
 
     def enable(self, place: str, *, segment: int, edition: int, attempts: int) -> None:
@@ -146,7 +135,7 @@ class Segments:
             self._put(replace(state, on=True, edition=edition, revision=revision, stale=False, whole=False))
 
     def record_move(self) -> None:
-        """Inside the transaction that changes the plan: judgments have other places now, or none."""
+        """Judgments have other places now, or none; inside the transaction that changes the plan."""
         state = self.state()
         if state is not None:
             for table in ("unpublished", "publishing"):
@@ -185,7 +174,7 @@ class Segments:
         return segment
 
     def finish_segment(self, number: int) -> None:
-        """A segment is published. Said again, it changes nothing."""
+        """A segment is published; a second call changes nothing."""
         failpoint("before-delete")
         with self._db.transaction():
             state = self.state()
@@ -198,10 +187,10 @@ class Segments:
     def rows(self, *, renewed: bool) -> tuple[list[str], list[Row]]:
         """Column names and the judgments of the marked segment: those that stand, or the new outcomes of a retry."""
         table, priorities = ("renewed", "= 1") if renewed else ("judgments", "<> 1")
-        found = self._db.rows(_ROWS.format(table=table, priorities=priorities), int(renewed))
-        return [*_STAND, "revision", *schema.REPLY_COLUMNS], found
+        rows = self._db.rows(_ROWS.format(table=table, priorities=priorities), int(renewed))
+        return [*_OTHER_COLUMNS, "revision", *schema.REPLY_COLUMNS], rows
 
-    def behind(self) -> int:
+    def count_unpublished(self) -> int:
         """How many judgments and attempts are not published yet."""
         state = self.state()
         if state is None:
@@ -216,13 +205,13 @@ class Segments:
         self._db.change(schema.PUT_META, _STATE, json.dumps(asdict(state)))
 
 
-def meta(run_id: str, state: Published) -> dict[str, str]:
+def published_meta(run_id: str, state: Published) -> dict[str, str]:
     """What a ledger keeps of a run that is published already."""
     return {_RUN: run_id, _STATE: json.dumps(asdict(state))}
 
 
-def has_unpublished(db: Statements, trials: Iterable[tuple[int, int]], *, renewed: bool = False) -> None:
-    """Inside the transaction that records judgments: they are to be published, if the run is."""
+def add_unpublished(db: Database, trials: Iterable[tuple[int, int]], *, renewed: bool = False) -> None:
+    """Marks judgments to be published, if the run is; inside the transaction that records them."""
     # A lookup a batch: another process turns it on and off.
     state = db.value("SELECT value FROM meta WHERE key = ?", _STATE)
     if state is not None and json.loads(state)["on"]:

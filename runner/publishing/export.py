@@ -1,7 +1,7 @@
 """Writes a run's results in the formats of other tools.
 
-Every format has the columns of `columns.COLUMNS`, but for `longmemeval`: rows of the official result file, one system
-judged by one judge model, in which a row without a verdict has no place; those are left out and counted.
+Every format has the columns of `result_frames.COLUMNS`, but for `longmemeval`: rows of the official result file, one
+system judged by one judge model, in which a row without a verdict has no place; those are left out and counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any, BinaryIO, Literal, get_args
 
 import orjson
 import polars as pl
-import pyarrow.parquet as pq
 
 from judges import STATES, Judge, text_of
 from runner.config import RunConfig
@@ -26,7 +25,7 @@ from runner.errors import InputError
 from runner.filesystem import replace_file
 from runner.ledger.ledger import Ledger
 
-from .parquet_writer import as_arrow
+from .parquet_writer import write_parquet
 from .result_frames import COLUMNS, judgment_frames
 
 Format = Literal["jsonl", "csv", "parquet", "longmemeval"]
@@ -74,43 +73,41 @@ def export(
         raise InputError(f"--reading {reading}: must be one of {', '.join(get_args(Reading))}")
     if reading == "official" and format != "longmemeval":
         raise InputError("--reading chooses the labels of --format longmemeval; the other formats hold both readings")
-    select = _checked(select, ledger, staged, only_one=format == "longmemeval")
+    select = _check(select, ledger, staged, only_one=format == "longmemeval")
     tables = judgment_frames(
         staged, ledger, config, judges, judge=select.judge, model=select.model, fields=format == "longmemeval"
     )
-    wanted = _wanted(select)
-    selected = (table.filter(wanted) if wanted else table for table in tables)
+    conditions = [pl.col("system") == select.system] if select.system else []
+    conditions += [pl.col("state").is_in(select.states)] if select.states else []
+    selected = (table.filter(conditions) if conditions else table for table in tables)
     if format == "longmemeval":
         assert select.judge is not None
         label = _label(judges[select.judge], reading)
         with _output(to) as file:
             return _write_longmemeval(selected, file, label)
-    write = {"jsonl": _write_jsonl, "csv": _write_csv, "parquet": _write_parquet}[format]
     if to is None and format == "parquet":
         raise InputError("--format parquet needs a file: give --to FILE")
     with _output(to) as file:
+        if format == "parquet":
+            return ExportResult(write_parquet(file, selected, COLUMNS), 0)
+        write = _write_csv if format == "csv" else _write_jsonl
         return ExportResult(write(selected, file, config), 0)
 
 
-def _wanted(select: Selection) -> list[pl.Expr]:
-    wanted = [pl.col("system") == select.system] if select.system else []
-    return [*wanted, pl.col("state").is_in(select.states)] if select.states else wanted
-
-
-def _checked(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) -> Selection:
+def _check(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) -> Selection:
     shards = [row.shard for row in ledger.shards()]
     choices = {
         "judge": sorted({shard.judge for shard in shards}),
         "model": sorted({shard.model for shard in shards}),
         "system": sorted(staged.coverage),
     }
-    chosen: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for name, known in choices.items():
         value = getattr(select, name)
         if value is not None and value not in known:
             near = difflib.get_close_matches(value, known, n=1)
-            meant = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"
-            raise InputError(f"--{name} {value}: the run has no such {name}; {meant}")
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known) or 'none'}"
+            raise InputError(f"--{name} {value}: the run has no such {name}; {hint}")
         if value is None and only_one:
             if len(known) != 1:
                 raise InputError(
@@ -118,10 +115,10 @@ def _checked(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) 
                     f"choose one with --{name}: {', '.join(known) or 'there are none'}"
                 )
             value = known[0]
-        chosen[name] = value
+        values[name] = value
     if unknown := [state for state in select.states if state not in STATES]:
         raise InputError(f"--state {unknown[0]}: must be of {', '.join(STATES)}")
-    return Selection(**chosen, states=select.states)
+    return Selection(**values, states=select.states)
 
 
 def _write_jsonl(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig) -> int:
@@ -171,15 +168,6 @@ def _write_csv(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig
     return rows
 
 
-def _write_parquet(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig) -> int:
-    rows = 0
-    with pq.ParquetWriter(file, as_arrow(pl.DataFrame(schema=COLUMNS)).schema, compression="zstd") as writer:
-        for table in tables:
-            writer.write_table(as_arrow(table))
-            rows += len(table)
-    return rows
-
-
 def _write_longmemeval(
     tables: Iterator[pl.DataFrame], file: BinaryIO, label: Callable[[Any], bool | None]
 ) -> ExportResult:
@@ -219,9 +207,9 @@ def _mapping(entries: list[dict[str, Any]] | None) -> dict[str, Any] | None:
 
 def _labels(entries: list[dict[str, Any]] | None, types: Mapping[str, str]) -> dict[str, Any] | None:
     """Labels with the type they were declared to have."""
-    found = _mapping(entries) or {}
     return {
-        name: orjson.loads(value) if types.get(name) in ("bool", "ordinal") else value for name, value in found.items()
+        name: orjson.loads(value) if types.get(name) in ("bool", "ordinal") else value
+        for name, value in (_mapping(entries) or {}).items()
     }
 
 

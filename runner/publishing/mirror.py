@@ -23,13 +23,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import polars as pl
-import pyarrow.parquet as pq
 
 from runner.errors import ConfigError
 from runner.ledger.segments import Segment
 
 from .object_store import ObjectStore
-from .parquet_writer import as_arrow
+from .parquet_writer import write_parquet
 from .result_frames import ATTEMPT_COLUMNS, COLUMNS
 
 RUN, MANIFEST = "run.json", "manifest.json"
@@ -38,7 +37,7 @@ EDITION, COMPLETE = "_edition.json", "_complete"
 
 
 class LostOwnership(Exception):
-    """Another writer goes on with this mirror. Its argument tells where."""
+    """Another writer goes on with this mirror. Its argument: where that works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +53,8 @@ class Entry:
     """Ids of attempts, the first exclusive."""
     files: tuple[str, ...] = ()
     """In the order in which they are put."""
-    kept: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """What the ledger keeps besides attempts and judgments, at the time."""
+    meta: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The values that a restored ledger needs besides attempts and judgments."""
     by: str = field(default="", compare=False)
     """Where the writer works: for people."""
 
@@ -89,7 +88,7 @@ class Mirror:
         content = self.place.read(MANIFEST)
         return None if content is None else _data(self.place, MANIFEST, content)
 
-    def write_entry(self, manifest: Mapping[str, Any]) -> None:
+    def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Publish the manifest, in the place of the one before."""
         self.place.replace(MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False).encode())
 
@@ -110,7 +109,7 @@ class Mirror:
         return self.entry(int(names[-1].rpartition("/")[2].partition(".")[0])) if names else None
 
     def begin(self, entry: Entry) -> None:
-        """Put an entry; one that is the same is there already after a crash. TakenOver where it is another."""
+        """Puts an entry; after a crash the same may be there already. LostOwnership where it is another."""
         if not self.place.create(_entry_name(entry.segment), _text(asdict(entry))):
             there = self.entry(entry.segment)
             if there != entry:
@@ -121,7 +120,7 @@ class Mirror:
         self.place.create(name, content)
 
     def seal(self, entry: Entry) -> int:
-        """See to it that nothing more is written for this entry: what its writer has not put is put empty.
+        """Puts empty files where the entry's writer has not put its own, so that it can write nothing more for it.
 
         The id of the last attempt that is published.
         """
@@ -153,9 +152,7 @@ def edition_folder(edition: int, revision: int) -> str:
 def parquet(frames: Iterable[pl.DataFrame], columns: Mapping[str, Any]) -> bytes:
     """The frames as one Parquet file."""
     buffer = io.BytesIO()
-    with pq.ParquetWriter(buffer, as_arrow(pl.DataFrame(schema=dict(columns))).schema, compression="zstd") as writer:
-        for frame in frames:
-            writer.write_table(as_arrow(frame))
+    write_parquet(buffer, frames, columns)
     return buffer.getvalue()
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import polars as pl
 import pyarrow as pa
@@ -26,21 +27,23 @@ ROWS_PER_PART = 1_000_000
 _MAPS = {"scores": pa.float64(), "labels": pa.string()}
 
 
-def publish(directory: Path, config: RunConfig, judges: Mapping[str, Judge], staged: Staged, ledger: Ledger) -> None:
+def publish_results(
+    directory: Path, config: RunConfig, judges: Mapping[str, Judge], staged: Staged, ledger: Ledger
+) -> None:
     """Write `results/` and `attempts/` of a run directory anew from its ledger."""
     write_parts(directory / "results", judgment_frames(staged, ledger, config, judges), COLUMNS)
     write_parts(directory / "attempts", attempt_frames(ledger), ATTEMPT_COLUMNS)
 
 
-def publish_changes(
+def publish_if_changed(
     directory: Path, config: RunConfig, judges: Mapping[str, Judge], staged: Staged, ledger: Ledger
 ) -> None:
     """`publish`, where the ledger holds other judgments than what is published."""
-    mark = f"{ledger.meta('plan')} {sum(row.done for row in ledger.shards())} {ledger.revisions.present()}"
+    mark = f"{ledger.meta('plan')} {sum(row.done for row in ledger.shards())} {ledger.revisions.current()}"
     if ledger.meta("published") == mark and (directory / "results").is_dir():
         return
     try:
-        publish(directory, config, judges, staged, ledger)
+        publish_results(directory, config, judges, staged, ledger)
     except OSError as error:
         if is_full(error):
             raise disk_full_error(
@@ -57,12 +60,21 @@ def write_parts(
     target: Path, tables: Iterable[pl.DataFrame], columns: Mapping[str, Any], rows_per_part: int = ROWS_PER_PART
 ) -> None:
     """Replace the directory `target` by `part-00000.parquet`, … of the frames; one empty part if there are none."""
-    schema = as_arrow(pl.DataFrame(schema=dict(columns))).schema
     with replace_directory(target) as fresh:
-        for number, part in enumerate(_parts(iter(tables), rows_per_part)):
-            _write_part(fresh / f"part-{number:05d}.parquet", schema, part)
-        if not any(fresh.iterdir()):
-            _write_part(fresh / "part-00000.parquet", schema, ())
+        parts = _parts(iter(tables), rows_per_part)
+        for number, part in enumerate(itertools.chain([next(parts, iter(()))], parts)):
+            with write_durably(fresh / f"part-{number:05d}.parquet") as file:
+                write_parquet(file, part, columns)
+
+
+def write_parquet(file: BinaryIO, tables: Iterable[pl.DataFrame], columns: Mapping[str, Any]) -> int:
+    """Writes frames of these columns as one Parquet file; how many rows."""
+    rows = 0
+    with pq.ParquetWriter(file, as_arrow(pl.DataFrame(schema=dict(columns))).schema, compression="zstd") as writer:
+        for table in tables:
+            writer.write_table(as_arrow(table))
+            rows += len(table)
+    return rows
 
 
 def as_arrow(frame: pl.DataFrame) -> pa.Table:
@@ -79,10 +91,10 @@ def as_arrow(frame: pl.DataFrame) -> pa.Table:
 
 
 def _map(entries: Any, value: Any) -> Any:
-    pairs = entries.values
+    structs = entries.values
     offsets = entries.offsets.cast(pa.int32())
-    keys = pairs.field("key").cast(pa.string())
-    return pa.MapArray.from_arrays(offsets, keys, pairs.field("value").cast(value), mask=entries.is_null())
+    keys = structs.field("key").cast(pa.string())
+    return pa.MapArray.from_arrays(offsets, keys, structs.field("value").cast(value), mask=entries.is_null())
 
 
 def _parts(tables: Iterator[pl.DataFrame], rows_per_part: int) -> Iterator[Iterator[pl.DataFrame]]:
@@ -97,9 +109,3 @@ def _parts(tables: Iterator[pl.DataFrame], rows_per_part: int) -> Iterator[Itera
                 table = next(tables, None) if rows < rows_per_part else None
 
         yield run()
-
-
-def _write_part(path: Path, schema: Any, tables: Iterable[pl.DataFrame]) -> None:
-    with write_durably(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
-        for table in tables:
-            writer.write_table(as_arrow(table))

@@ -1,8 +1,8 @@
 """Publishes a run while it is judged: a segment after the other, beside the loop, and the rest at the end.
 
-Trouble with the place never stops the judging: it is told once, tried again, and what is left at the end is said with
-its number. Hides who reads and writes: the one writer of the ledger marks what a segment holds and takes the mark away,
-the rows are read and written by a thread with a ledger of its own, opened to read.
+Trouble with the place never stops the judging: it is logged once and tried again, and `trouble` says at the end how
+much is not published. Hides who reads and writes: the one writer of the ledger marks what a segment holds and removes
+the mark, the rows are read and written by a thread with a ledger of its own, opened to read.
 """
 
 from __future__ import annotations
@@ -70,23 +70,23 @@ class Publisher:
         self._writing: asyncio.Future[None] | None = None
         self.published: str | None = None
         """Where the results are, if this session has published any."""
-        self.rebuilt: RestoredLedger | None = None
-        """What was made anew of a lost ledger."""
+        self.restored: RestoredLedger | None = None
+        """What came back of a lost ledger."""
         self.trouble: str | None = None
         """Why not everything is published, where that is so at the end."""
 
     def restore(self, meaning: Mapping[str, Any]) -> None:
-        """Make the ledger anew where it is lost and the run was published. `meaning`: the config's."""
+        """Restores the ledger where it is lost and the run was published. `meaning`: the config's."""
         if self.mirror is None or self._run.ledger.exists():
             return
         try:
-            found = restore_ledger(self.mirror, self._run, meaning)
+            restored = restore_ledger(self.mirror, self._run, meaning)
         except DestinationError as error:
             raise ConfigError(
                 f"publish: cannot be read, so that it is not known whether this run is there: {error}; with "
                 "`publish: null` it begins anew"
             ) from None
-        self.rebuilt = found if found is not None and found.attempts + found.judgments else None
+        self.restored = restored if restored is not None and restored.attempts + restored.judgments else None
 
     def begin(self, ledger: Ledger, *, judging: bool) -> None:
         """Before anything is paid: the place can be written, and holds this run or none; ConfigError otherwise."""
@@ -97,7 +97,7 @@ class Publisher:
                 f"publish: cannot be written: {error}; with `publish: null` the run is judged without it"
             ) from None
         except LostOwnership as other:
-            raise ConfigError(self._taken_over(other)) from None
+            raise ConfigError(self._describe_loss(other)) from None
 
     @asynccontextmanager
     async def run_alongside(self, aggregator: AggregatorHandle) -> AsyncIterator[None]:
@@ -108,7 +108,7 @@ class Publisher:
         why: Exception | None = None
         ended = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            keeping = group.create_task(self._keep(aggregator, self.mirror, ended))
+            publishing = group.create_task(self._publish_periodically(aggregator, self.mirror, ended))
             try:
                 yield
             except Exception as error:
@@ -117,8 +117,8 @@ class Publisher:
             ended.set()
             if self._writing is not None:
                 await asyncio.wait({self._writing})
-            await asyncio.wait({keeping}, timeout=LAST_CALL_S)
-            keeping.cancel()
+            await asyncio.wait({publishing}, timeout=LAST_CALL_S)
+            publishing.cancel()
         if why is not None:
             raise why
 
@@ -131,40 +131,40 @@ class Publisher:
         try:
             self._begin(ledger, judging=False)
             while (segment := ledger.segments.begin_segment(ROWS)) is not None:
-                self._carry_out(self.mirror, segment, ledger)
+                self._write_segment(self.mirror, segment, ledger)
                 ledger.segments.finish_segment(segment.number)
             if self.published is not None:
-                self._tell(self.mirror)
+                self._write_manifest(self.mirror)
         except DestinationError as error:
             self.trouble = (
-                f"publishing is behind by {ledger.segments.behind():,} judgments and requests: {error}; "
+                f"publishing is behind by {ledger.segments.count_unpublished():,} judgments and requests: {error}; "
                 "they are safe in run.db, and the same command publishes them"
             )
         except LostOwnership as other:
-            self.trouble = self._taken_over(other)
+            self.trouble = self._describe_loss(other)
 
     def _begin(self, ledger: Ledger, judging: bool) -> None:
         if self.mirror is None:
             ledger.segments.disable()
             return
         state = ledger.segments.state()
-        revision = ledger.revisions.present()
+        revision = ledger.revisions.current()
         current = (
             state is not None
             and (state.place, state.on, state.stale) == (self.mirror.place.url, True, False)
             and state.revision == revision
         )
-        if not judging and current and state is not None and state.whole and not ledger.segments.behind():
-            self._look_ahead(self.mirror, state)
+        if not judging and current and state is not None and state.whole and not ledger.segments.count_unpublished():
+            self._warn_of_successor(self.mirror, state)
             return
         if not self._claimed:
             self._claim(self.mirror, ledger, state)
-            self._tell(self.mirror)
+            self._write_manifest(self.mirror)
             self._claimed = True
         if not current:
             ledger.segments.begin_edition(revision)
 
-    def _look_ahead(self, mirror: Mirror, state: Published) -> None:
+    def _warn_of_successor(self, mirror: Mirror, state: Published) -> None:
         """Where nothing is to be published: say so if the run went on elsewhere, since more is refused here then."""
         if self._claimed or self._looked:
             return
@@ -172,14 +172,14 @@ class Publisher:
         # A place that cannot be reached is no trouble of a run that needs nothing of it.
         with suppress(DestinationError):
             try:
-                _refuse_successor(mirror, state)
+                _check_no_successor(mirror, state)
             except LostOwnership as other:
-                log.warning("publishing_ended", why=self._taken_over(other))
+                log.warning("publishing_ended", why=self._describe_loss(other))
 
     def _claim(self, mirror: Mirror, ledger: Ledger, state: Published | None) -> None:
         mirror.claim(ledger.segments.run_id(), self._config.name)
         if state is not None and state.place == mirror.place.url:
-            _refuse_successor(mirror, state)
+            _check_no_successor(mirror, state)
             return
         last = mirror.last_entry()
         if last is None:
@@ -190,25 +190,25 @@ class Publisher:
         attempts = mirror.seal(last)
         ledger.segments.enable(mirror.place.url, segment=last.segment, edition=last.edition, attempts=attempts)
 
-    async def _keep(self, aggregator: AggregatorHandle, mirror: Mirror, ended: asyncio.Event) -> None:
+    async def _publish_periodically(self, aggregator: AggregatorHandle, mirror: Mirror, ended: asyncio.Event) -> None:
         while not ended.is_set():
             try:
-                caught_up = await self._next(aggregator, mirror)
+                caught_up = await self._publish_next(aggregator, mirror)
             except LostOwnership as other:
-                log.warning("publishing_ended", why=self._taken_over(other))
+                log.warning("publishing_ended", why=self._describe_loss(other))
                 return
             if caught_up:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(PERIOD_S):
                         await ended.wait()
 
-    async def _next(self, aggregator: AggregatorHandle, mirror: Mirror) -> bool:
+    async def _publish_next(self, aggregator: AggregatorHandle, mirror: Mirror) -> bool:
         """Publish a segment; whether nothing is left for the moment."""
         try:
             segment = await aggregator.begin_segment(ROWS)
             if segment is None:
                 return True
-            self._writing = asyncio.ensure_future(asyncio.to_thread(self._read_and_write, mirror, segment))
+            self._writing = asyncio.ensure_future(asyncio.to_thread(self._write_from_file, mirror, segment))
             try:
                 await self._writing
             finally:
@@ -217,7 +217,7 @@ class Publisher:
         except LostOwnership:
             raise
         except Exception as error:
-            # Whatever it is: the judging goes on, and at the end of the run it comes again, and is told as what it is.
+            # Whatever it is: the judging goes on, and at the end of the run it is raised again as what it is.
             if not self._troubled:
                 log.warning("publishing_failed", why=str(error) or repr(error), then="tried again; the judging goes on")
             self._troubled = True
@@ -228,11 +228,11 @@ class Publisher:
         log.debug("published", segment=segment.number, judgments=segment.judgments, until=segment.until)
         return segment.catches_up
 
-    def _read_and_write(self, mirror: Mirror, segment: Segment) -> None:
+    def _write_from_file(self, mirror: Mirror, segment: Segment) -> None:
         with Ledger(self._run.ledger, read_only=True) as ledger:
-            self._carry_out(mirror, segment, ledger)
+            self._write_segment(mirror, segment, ledger)
 
-    def _carry_out(self, mirror: Mirror, segment: Segment, ledger: Ledger) -> None:
+    def _write_segment(self, mirror: Mirror, segment: Segment, ledger: Ledger) -> None:
         """Write a segment; what of it was written before a crash stays as it is."""
         if self._items is None:
             # Its own: the loop reads the same files at the same time.
@@ -242,17 +242,17 @@ class Publisher:
         folder = edition_folder(segment.edition, segment.revision)
         begins = segment.edition == state.edition and not state.whole
         if begins:
-            mirror.put(f"{folder}/{EDITION}", json.dumps([asdict(made) for made in ledger.revisions.listed()]).encode())
+            mirror.put(f"{folder}/{EDITION}", json.dumps([asdict(each) for each in ledger.revisions.all()]).encode())
         entry = Entry(
             segment.number, state.writer, segment.edition, segment.revision, segment.after, segment.until,
-            files_of(segment), ledger.segments.kept(), f"{platform.node()}:{self._run.path.resolve()}",
+            files_of(segment), ledger.segments.meta_values(), f"{platform.node()}:{self._run.path.resolve()}",
         )  # fmt: skip
         mirror.begin(entry)
         for name in entry.files:
             mirror.put(name, self._content(name, segment, ledger, self._items))
         if begins and segment.catches_up:
             mirror.put(f"{folder}/{COMPLETE}", b"")
-            self._tell(mirror, folder)
+            self._write_manifest(mirror, folder)
         self.published = f"{mirror.place.url}/{folder}"
 
     def _content(self, name: str, segment: Segment, ledger: Ledger, items: Staged) -> bytes:
@@ -261,14 +261,14 @@ class Publisher:
         renewed = name.startswith(RENEWED)
         return parquet(segment_frames(items, ledger, self._config, self._judges, renewed=renewed), COLUMNS)
 
-    def _tell(self, mirror: Mirror, stands: str | None = None) -> None:
-        """Publish the run's manifest; `stands`: the folder whose results stand from now on."""
+    def _write_manifest(self, mirror: Mirror, results: str | None = None) -> None:
+        """Publishes the run's manifest; `results`: the folder of the edition that is complete from now on."""
         manifest = self._run.manifest()
         if manifest is not None:
-            stands = stands or (mirror.manifest() or {}).get("results")
-            mirror.write_entry(manifest | ({"results": stands} if stands else {}))
+            results = results or (mirror.manifest() or {}).get("results")
+            mirror.write_manifest(manifest | ({"results": results} if results else {}))
 
-    def _taken_over(self, other: LostOwnership) -> str:
+    def _describe_loss(self, other: LostOwnership) -> str:
         assert self.mirror is not None
         where = f" at {other}" if str(other) else ""
         return (
@@ -277,8 +277,8 @@ class Publisher:
         )
 
 
-def _refuse_successor(mirror: Mirror, state: Published) -> None:
-    """TakenOver where another directory has written after this one's last segment."""
+def _check_no_successor(mirror: Mirror, state: Published) -> None:
+    """LostOwnership where another directory has written after this one's last segment."""
     following = mirror.entry(state.segment + 1)
     if following is not None and (state.open is None or following.writer != state.writer):
         raise LostOwnership(following.by)

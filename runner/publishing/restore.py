@@ -1,11 +1,11 @@
-"""Makes a lost ledger anew from what was published of its run: attempts, judgments, revisions, what was spent.
+"""Restores a lost ledger from what was published of its run: attempts, judgments, revisions, spend.
 
 Judgments come back as those that a changed plan has set aside: the plan that follows takes them to their places by
-their keys, so that nothing published is bought again. What cannot come back is what no file holds: which trials waited
-to be judged again (they are asked a first time again), and what was spent and not yet published.
+their keys, so that nothing published is bought again. What no file holds cannot come back: which trials waited to be
+judged again (they begin anew), and what was spent and not yet published.
 
-The ledger is made beside its place and put there in one step. The mirror is taken over before it is read, so that what
-is read is all there will ever be of the old writer.
+The ledger is written beside its place and put there in one step. The mirror is taken over before it is read, so that
+what is read is all there will ever be of the old writer.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class RestoredLedger:
     @property
     def text(self) -> str:
         """For people."""
-        told = f"{self.judgments:,} judgments and {self.attempts:,} requests"
+        counts = f"{self.judgments:,} judgments and {self.attempts:,} requests"
         lacking = f"; {self.lacking:,} requests are not there any more" if self.lacking else ""
-        return f"there was no run.db here: rebuilt from {self.url}, {told}{lacking}"
+        return f"there was no run.db here: rebuilt from {self.url}, {counts}{lacking}"
 
 
 def restore_ledger(mirror: Mirror, run: RunDirectory, meaning: Mapping[str, Any]) -> RestoredLedger | None:
@@ -86,15 +86,15 @@ def restore_ledger(mirror: Mirror, run: RunDirectory, meaning: Mapping[str, Any]
     writer = secrets.token_hex(8)
     claimed = _take_over(mirror, writer, run)
     file = run.path / REBUILT
-    for left in (file, run.ledger):
+    for lost in (file, run.ledger):
         # A log that is left of a lost ledger would be taken for one of the new.
         for end in ("", "-wal", "-shm"):
-            left.with_name(left.name + end).unlink(missing_ok=True)
+            lost.with_name(lost.name + end).unlink(missing_ok=True)
     db = Database(file, read_only=False)
     try:
-        rebuilding = _Rebuilding(db, mirror)
-        rebuilding.attempts()
-        edition, revision = rebuilding.judgments()
+        filler = _LedgerFiller(db, mirror)
+        filler.add_attempts()
+        edition, revision = filler.add_judgments()
         # One that was begun in the log alone has its folder too: what was lacking there has just been put empty.
         edition = max(edition, claimed.edition)
         attempts, last = db.rows("SELECT count(*), coalesce(max(id), 0) FROM attempts")[0]
@@ -102,7 +102,7 @@ def restore_ledger(mirror: Mirror, run: RunDirectory, meaning: Mapping[str, Any]
         state = Published(url, writer, edition=edition, revision=revision, segment=claimed.segment, attempts=last)
         with db.transaction():
             db.change(_SPEND)
-            for key, value in {**claimed.kept, **segments.meta(run_id, state)}.items():
+            for key, value in {**claimed.meta, **segments.published_meta(run_id, state)}.items():
                 db.change(schema.PUT_META, key, value)
     finally:
         db.close()
@@ -117,7 +117,7 @@ def _take_over(mirror: Mirror, writer: str, run: RunDirectory) -> Entry:
         last = mirror.last_entry()
         number, edition, revision, until = (last.segment, last.edition, last.revision, last.until) if last else (0,) * 4
         by = f"{platform.node()}:{run.path.resolve()}"
-        claim = Entry(number + 1, writer, edition, revision, until, until, (), last.kept if last else {}, by)
+        claim = Entry(number + 1, writer, edition, revision, until, until, (), last.meta if last else {}, by)
         try:
             mirror.begin(claim)
         except LostOwnership:
@@ -128,20 +128,20 @@ def _take_over(mirror: Mirror, writer: str, run: RunDirectory) -> Entry:
         return claim
 
 
-class _Rebuilding:
+class _LedgerFiller:
     """Fills an empty ledger."""
 
     def __init__(self, db: Database, mirror: Mirror) -> None:
         self._db = db
         self._mirror = mirror
 
-    def attempts(self) -> None:
+    def add_attempts(self) -> None:
         """All requests as made, under the ids that they had."""
         for name in self._mirror.place.names(ATTEMPTS):
             with self._db.transaction():
                 self._db.change_many(_ADD_ATTEMPT, (_attempt(row) for row in self._rows(name)))
 
-    def judgments(self) -> tuple[int, int]:
+    def add_judgments(self) -> tuple[int, int]:
         """The judgment of each trial, the newest; the last edition and revision that were begun."""
         place = self._mirror.place
         names = place.names(RESULTS)
@@ -152,8 +152,8 @@ class _Rebuilding:
                 edition, revision = _edition(name)
                 revisions = json.loads(place.read(name) or b"[]")
         with self._db.transaction():
-            for made in revisions:
-                self._add_revision(made)
+            for each in revisions:
+                self._add_revision(each)
         renewed = place.names(RENEWED)
         # By revision; what a retry brought of one came before all of it.
         files = [(_edition(name)[1], 1, name) for name in names if name.endswith(".parquet")]
@@ -174,17 +174,17 @@ class _Rebuilding:
                 for row in self._rows(name):
                     judgment = _judgment(row)
                     key = bytes.fromhex(row["key"])
-                    before = [JudgmentState(*old) for old in self._db.rows(_OLD, key)]
-                    new = dict(zip(_RETIRED, judgment, strict=True))
-                    after = JudgmentState(*(new[column] for column in JUDGED))
-                    changes.add((row["judge"], row["model"]), before[0] if before else WAITING, after, (0, 0), key)
+                    old = self._db.rows(_OLD, key)
+                    before = JudgmentState(*old[0]) if old else WAITING
+                    after = JudgmentState(*(judgment[_RETIRED.index(column)] for column in JUDGED))
+                    changes.add((row["judge"], row["model"]), before, after, (0, 0), key)
                     self._db.change(_ADD_RETIRED, *judgment)
-            made = Revision(revision, RETRY, time.time(), PARSER_VERSION, changes.document())
-            self._add_revision(asdict(made))
+            self._add_revision(asdict(Revision(revision, RETRY, time.time(), PARSER_VERSION, changes.document())))
 
-    def _add_revision(self, made: Row) -> None:
-        told = json.dumps(made["changes"], ensure_ascii=False)
-        self._db.change(_ADD_REVISION, *(made[name] for name in ("number", "kind", "made_at", "parser_version")), told)
+    def _add_revision(self, revision: Row) -> None:
+        changes = json.dumps(revision["changes"], ensure_ascii=False)
+        values = [revision[name] for name in ("number", "kind", "made_at", "parser_version")]
+        self._db.change(_ADD_REVISION, *values, changes)
 
     def _rows(self, name: str) -> Iterator[Row]:
         content = self._mirror.place.read(name)

@@ -16,7 +16,7 @@ from judges import Judge
 from runner.config import RunConfig
 from runner.dataset.staged_items import Staged
 from runner.ledger.ledger import Ledger
-from runner.ledger.schema import ALL_SHARDS
+from runner.ledger.schema import ALL_SHARDS, USAGE_COLUMNS
 from runner.messages import Shard
 
 TIME = pl.Datetime("us", "UTC")
@@ -24,110 +24,42 @@ SCORES = pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
 LABELS = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
 """Labels of all types share one map; a value that is no string stands as JSON writes it (`true`, `3.5`)."""
 
+_USAGE: dict[str, Any] = dict.fromkeys(USAGE_COLUMNS, pl.Float64)
 COLUMNS: dict[str, Any] = {
-    "key": pl.String,
-    "run": pl.String,
-    "revision": pl.Int64,
-    "item_id": pl.String,
-    "question_id": pl.String,
-    "system": pl.String,
-    "group": pl.String,
-    "judge": pl.String,
-    "judge_fingerprint": pl.String,
-    "template": pl.String,
-    "model": pl.String,
-    "model_id": pl.String,
-    "served_model": pl.String,
-    "system_fingerprint": pl.String,
+    "key": pl.String, "run": pl.String, "revision": pl.Int64,
+    "item_id": pl.String, "question_id": pl.String, "system": pl.String, "group": pl.String,
+    "judge": pl.String, "judge_fingerprint": pl.String, "template": pl.String,
+    "model": pl.String, "model_id": pl.String, "served_model": pl.String, "system_fingerprint": pl.String,
     "repeat": pl.Int64,
-    "state": pl.String,
-    "reason": pl.String,
-    "verdict": pl.String,
-    "scores": SCORES,
-    "labels": LABELS,
-    "answer_text": pl.String,
-    "reasoning_text": pl.String,
-    "finish_reason": pl.String,
-    "stage": pl.String,
-    "notes": pl.List(pl.String),
-    "parser_version": pl.String,
-    "structured": pl.String,
-    "request_id": pl.String,
-    "batch_size": pl.Int64,
-    "batch_position": pl.Int64,
-    "bisect_depth": pl.Int64,
-    "official_reading": pl.Boolean,
-    "attempts": pl.Int64,
-    "input_tokens": pl.Float64,
-    "cached_tokens": pl.Float64,
-    "output_tokens": pl.Float64,
-    "reasoning_tokens": pl.Float64,
-    "cost_usd": pl.Float64,
-    "latency_s": pl.Float64,
-    "injection_suspect": pl.Boolean,
-    "is_control": pl.Boolean,
-    "judged_at": TIME,
-    "worker": pl.String,
-    "slices": pl.List(pl.String),
-    "injection_signs": pl.List(pl.String),
-    "attempt_id": pl.Int64,
-}
+    "state": pl.String, "reason": pl.String, "verdict": pl.String, "scores": SCORES, "labels": LABELS,
+    "answer_text": pl.String, "reasoning_text": pl.String, "finish_reason": pl.String,
+    "stage": pl.String, "notes": pl.List(pl.String), "parser_version": pl.String, "structured": pl.String,
+    "request_id": pl.String, "batch_size": pl.Int64, "batch_position": pl.Int64, "bisect_depth": pl.Int64,
+    "official_reading": pl.Boolean, "attempts": pl.Int64, **_USAGE, "latency_s": pl.Float64,
+    "injection_suspect": pl.Boolean, "is_control": pl.Boolean, "judged_at": TIME, "worker": pl.String,
+    "slices": pl.List(pl.String), "injection_signs": pl.List(pl.String), "attempt_id": pl.Int64,
+}  # fmt: skip
 """Column → type of every results frame, of `results/*.parquet` and of exports; `state` is null while not judged."""
 
 ATTEMPT_COLUMNS: dict[str, Any] = {
-    "request_id": pl.String,
-    "keys": pl.List(pl.String),
-    "judge": pl.String,
-    "model": pl.String,
-    "model_id": pl.String,
-    "served_model": pl.String,
-    "system_fingerprint": pl.String,
-    "stage": pl.String,
-    "try": pl.Int64,
-    "state": pl.String,
-    "error": pl.String,
-    "status": pl.Int64,
-    "finish_reason": pl.String,
-    "answer_text": pl.String,
-    "reasoning_text": pl.String,
-    "refusal_text": pl.String,
-    "input_tokens": pl.Float64,
-    "cached_tokens": pl.Float64,
-    "output_tokens": pl.Float64,
-    "reasoning_tokens": pl.Float64,
-    "cost_usd": pl.Float64,
-    "latency_s": pl.Float64,
-    "retry_after_s": pl.Float64,
-    "late_duplicate": pl.Boolean,
-    "sent_at": TIME,
-    "worker": pl.String,
-    "reading": pl.String,
-    "parser_version": pl.String,
-    "attempt_id": pl.Int64,
-}
+    "request_id": pl.String, "keys": pl.List(pl.String), "judge": pl.String,
+    "model": pl.String, "model_id": pl.String, "served_model": pl.String, "system_fingerprint": pl.String,
+    "stage": pl.String, "try": pl.Int64, "state": pl.String, "error": pl.String, "status": pl.Int64,
+    "finish_reason": pl.String, "answer_text": pl.String, "reasoning_text": pl.String, "refusal_text": pl.String,
+    **_USAGE, "latency_s": pl.Float64, "retry_after_s": pl.Float64, "late_duplicate": pl.Boolean,
+    "sent_at": TIME, "worker": pl.String, "reading": pl.String, "parser_version": pl.String, "attempt_id": pl.Int64,
+}  # fmt: skip
 """Column → type of `attempts/*.parquet`: one row per request as made."""
 
 ROWS_PER_FRAME = 20_000
 _ROWS_WITH_FIELDS = 1_000
 """Rows whose fields are in memory at a time."""
 
-_RAW: dict[str, Any] = {
-    **COLUMNS,
-    "shard": pl.Int64,
-    "position": pl.Int64,
-    "key": pl.Binary,
-    "keys": pl.Binary,
-    "scores": pl.String,
-    "notes": pl.String,
-    "official": pl.Int64,
-    "judged_at": pl.Float64,
-    "attempt": pl.Int64,
-    "refusal_text": pl.String,
-    "id": pl.Int64,
-    **{name: ATTEMPT_COLUMNS[name] for name in ("try", "error", "status", "retry_after_s", "reading")},
-    "late_duplicate": pl.Int64,
-    "sent_at": pl.Float64,
-}
+_LEDGER_TYPES: dict[str, Any] = {
+    **ATTEMPT_COLUMNS, **COLUMNS, "shard": pl.Int64, "position": pl.Int64, "id": pl.Int64, "attempt": pl.Int64,
+    "key": pl.Binary, "keys": pl.Binary, "scores": pl.String, "notes": pl.String, "official": pl.Int64,
+    "late_duplicate": pl.Int64, "judged_at": pl.Float64, "sent_at": pl.Float64,
+}  # fmt: skip
 """How the ledger's columns come."""
 
 
@@ -319,8 +251,8 @@ def _judgments(shards: Sequence[Shard], ledger: Ledger) -> pl.DataFrame:
     start = 0
     for index, shard in enumerate(shards):
         if index + 1 == len(shards) or shards[index + 1].id != shard.id + 1:
-            columns, found = ledger.judgment_rows(shards[start].id, shard.id)
-            rows += found
+            columns, part = ledger.judgment_rows(shards[start].id, shard.id)
+            rows += part
             start = index + 1
     return _typed(columns, rows).drop("template")
 
@@ -328,7 +260,9 @@ def _judgments(shards: Sequence[Shard], ledger: Ledger) -> pl.DataFrame:
 def _typed(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pl.DataFrame:
     """The ledger's rows as a frame."""
     values: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [[]] * len(columns)
-    return pl.DataFrame([pl.Series(name, column, _RAW[name]) for name, column in zip(columns, values, strict=True)])
+    return pl.DataFrame(
+        [pl.Series(name, column, _LEDGER_TYPES[name]) for name, column in zip(columns, values, strict=True)]
+    )
 
 
 def _decoded(frame: pl.DataFrame, column: str, dtype: Any, decode: Callable[[Any], Any]) -> pl.DataFrame:

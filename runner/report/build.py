@@ -65,7 +65,7 @@ def build(
     return Report(
         name=name,
         directory=str(directory),
-        revision=ledger.revisions.present(),
+        revision=ledger.revisions.current(),
         planned=sum(row.shard.trials for row in own),
         done=sum(row.done for row in own),
         repeats=config.repeats,

@@ -202,7 +202,7 @@ class _Shard:
     def _replaced(self, old: StoredJudgment, read: Sequence[_Read]) -> list[StoredJudgment]:
         """The judgment as it is to be written, if it is to be written."""
         judge_model = self._shard.judge, self._shard.model
-        counted = self._changes.pairs[judge_model]
+        counted = self._changes.judge_models[judge_model]
         decides = next((each for each in read if each.whole), None) or _deciding(old, read)
         before, after, attempt = old.judgment, replace(old.judgment, parser_version=PARSER_VERSION), old.attempt
         if decides is not None:
@@ -352,5 +352,5 @@ def _names(ledger: Ledger, staged: Callable[[], Staged | None]) -> Callable[[Pla
 
 def list_changes(ledger: Ledger) -> list[dict[str, Any]]:
     """The revisions as the manifest tells of them: the changes one by one stay in the ledger."""
-    documents = [revision.document() for revision in ledger.revisions.listed()]
+    documents = [revision.document() for revision in ledger.revisions.all()]
     return [{name: value for name, value in document.items() if name != "changes"} for document in documents]

@@ -128,11 +128,13 @@ def status_of(directory: Path) -> Status:
             done=sum(row.done for row in rows) - controls_done,
             controls=sum(row.shard.trials for row in controls),
             controls_done=controls_done,
-            again=sum(ledger.revisions.waiting_again().values()) + ledger.revisions.renewed(),
+            again=sum(ledger.revisions.waiting_again().values()) + ledger.revisions.count_renewed(),
             waiting=sum(tally.waiting + tally.parked for tally in tallies.values()),
             cost_usd=sum(spend.usage.cost_usd for spend in ledger.spend().values()),
             unsettled=ledger.reserved(),
             tallies=tallies,
-            revision=ledger.revisions.present(),
-            publishing=(published.place, ledger.segments.behind()) if published is not None and published.on else None,
+            revision=ledger.revisions.current(),
+            publishing=(published.place, ledger.segments.count_unpublished())
+            if published is not None and published.on
+            else None,
         )

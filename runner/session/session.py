@@ -28,7 +28,7 @@ from runner.ledger.ledger import COPYING_MODEL, Ledger
 from runner.ledger.revision_diff import RevisionDiff
 from runner.ledger.run_directory import RunDirectory, changed_settings, check_same_meaning, manifest_of
 from runner.messages import Shard
-from runner.publishing.parquet_writer import publish_changes
+from runner.publishing.parquet_writer import publish_if_changed
 from runner.publishing.publisher import Publisher
 from runner.report import Report, build
 from runner.scheduling.plan import Estimate, estimates, plan_signature, planned_shards, trial_keys
@@ -161,7 +161,7 @@ class Session:
             self.staged = load_staged(self.run.items)
             self._write_manifest(fresh | _inputs(self.staged), ledger)
         plan = self._plan(ledger, self.staged, carried)
-        readers = set(ledger.revisions.read_by()) | (set() if plan.complete else {PARSER_VERSION})
+        readers = set(ledger.revisions.parser_versions()) | (set() if plan.complete else {PARSER_VERSION})
         if len(readers) <= 1:
             return plan
         # No table may mix two: not with what comes now, nor with what an earlier plan had and this one takes back.
@@ -279,7 +279,7 @@ class Session:
         with Ledger(self.run.ledger, checked=True) as ledger:
             self.revising.settle(ledger, self._staged)
             self.publishing.finish(ledger)
-            publish_changes(self.run.path, self.config, judges, self.staged, ledger)
+            publish_if_changed(self.run.path, self.config, judges, self.staged, ledger)
             return build(self.config.name, self.run.path, self.config, judges, self.staged, ledger)
 
 

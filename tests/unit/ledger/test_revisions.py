@@ -73,7 +73,7 @@ def test_the_old_judgments_stand_until_all_that_came_replaces_them_together(tmp_
             for change in revision.changes["changes"]
         ] == [("malformed", "scored", 1, "0/1"), ("failed", "refused", 1, "0/3")]
         assert settle(ledger) is None
-        assert ledger.revisions.listed() == [revision]
+        assert ledger.revisions.all() == [revision]
 
 
 def test_a_trial_goes_out_with_new_budgets_and_all_that_it_has_cost(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_the_same_retry_goes_on_and_asks_nothing_twice(tmp_path: Path) -> None:
         settle(ledger)
         # That retry is over: the next one begins with what is malformed now.
         assert ledger.revisions.retriable(["malformed"]) == {0: 2}
-        assert ledger.revisions.present() == 3
+        assert ledger.revisions.current() == 3
 
 
 def test_live_counts_are_those_of_the_new_outcomes(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def places(ledger: Ledger, *, renewed: bool = False) -> set[tuple[int, int]]:
 
 def turned_on(ledger: Ledger) -> Ledger:
     ledger.segments.enable("there", segment=0, edition=0, attempts=0)
-    ledger.segments.begin_edition(ledger.revisions.present())
+    ledger.segments.begin_edition(ledger.revisions.current())
     return ledger
 
 
@@ -40,7 +40,7 @@ def test_nothing_is_kept_for_a_run_that_is_not_published(tmp_path: Path) -> None
     with new_ledger(tmp_path) as ledger:
         ledger.record(judged("a", 1, 0, 0, 1))
         assert ledger.segments.begin_segment(10) is None
-        assert ledger.segments.behind() == 0
+        assert ledger.segments.count_unpublished() == 0
         turned_on(ledger)
         ledger.record(judged("a", 2, 1, 0))
         assert [found for _, found in published(ledger)] == [{(0, 0), (0, 1), (1, 0)}]
@@ -63,11 +63,11 @@ def test_a_segment_stays_as_it_was_marked_until_it_is_done(tmp_path: Path) -> No
     with Ledger(tmp_path / "run.db") as ledger:
         assert ledger.segments.begin_segment(10) == segment
         assert places(ledger) == held == {(0, 0), (0, 1)}
-        assert ledger.segments.behind() == 2 + 1 + 3
+        assert ledger.segments.count_unpublished() == 2 + 1 + 3
         ledger.segments.finish_segment(segment.number)
         ledger.segments.finish_segment(segment.number)
         assert [found for _, found in published(ledger)] == [{(1, 0)}]
-        assert ledger.segments.behind() == 0
+        assert ledger.segments.count_unpublished() == 0
         assert ledger.segments.begin_segment(10) is None
 
 
@@ -135,7 +135,7 @@ def test_a_retry_is_published_apart_until_it_stands(tmp_path: Path) -> None:
         assert (told["state"], told["revision"], told["answer_text"]) == ("scored", 2, "yes")
         ledger.segments.finish_segment(segment.number)
         ledger.revisions.settle(lambda place: None, "1")
-        ledger.segments.begin_edition(ledger.revisions.present())
+        ledger.segments.begin_edition(ledger.revisions.current())
         ((last, found),) = published(ledger)
         assert (last.edition, last.revision, found) == (2, 2, {(0, 0), (0, 1), (0, 2)})
 
@@ -184,5 +184,5 @@ def test_whatever_happens_each_edition_holds_each_judgment_once(
     assert attempts == list(range(1, judged_so_far + 1))
     assert all(len(found) == len(set(found)) for found in editions.values())
     assert state.whole
-    assert ledger.segments.behind() == 0
+    assert ledger.segments.count_unpublished() == 0
     ledger.close()

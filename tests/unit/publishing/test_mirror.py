@@ -122,7 +122,7 @@ def test_a_mirror_of_another_run_or_meaning_is_refused(mirror: Mirror, tmp_path:
     with pytest.raises(ConfigError, match="holds another run"):
         mirror.claim("another run", "run")
     mirror.claim("this run", "run")
-    mirror.write_entry({"meaning": {"models.m.model": "a"}})
+    mirror.write_manifest({"meaning": {"models.m.model": "a"}})
     with pytest.raises(MeaningChanged, match=r"(?s)a run that means something else.*publish to another place"):
         restore_ledger(mirror, RunDirectory(tmp_path), {"models.m.model": "b"})
     assert mirror.last_entry() is None

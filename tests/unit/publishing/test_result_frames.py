@@ -16,7 +16,7 @@ from judged_run import Run, jsonl, judged_run, scored, unscored
 
 from runner.errors import InputError
 from runner.publishing.export import Selection, export
-from runner.publishing.parquet_writer import publish, write_parts
+from runner.publishing.parquet_writer import publish_results, write_parts
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, judgment_frames
 from runner.report import notices
 
@@ -128,7 +128,7 @@ slices: {by: group, also: {abstention: {question_id: {contains: _abs}}, third: {
 def test_published_files_have_the_columns_and_replace_each_other(tmp_path: Path) -> None:
     run = made(tmp_path)
     for _ in range(2):
-        publish(run.path, run.config, run.judges, run.staged, run.ledger)
+        publish_results(run.path, run.config, run.judges, run.staged, run.ledger)
         assert [path.name for path in (run.path / "results").iterdir()] == ["part-00000.parquet"]
     assert not [path.name for path in run.path.iterdir() if path.name.startswith(".")]
     assert pq.read_schema(run.path / "results/part-00000.parquet").names == list(COLUMNS)
@@ -165,7 +165,7 @@ def test_parts_are_bounded_and_an_empty_run_has_one(tmp_path: Path) -> None:
 
 def test_a_failed_publication_leaves_the_old_revision(tmp_path: Path) -> None:
     run = made(tmp_path)
-    publish(run.path, run.config, run.judges, run.staged, run.ledger)
+    publish_results(run.path, run.config, run.judges, run.staged, run.ledger)
     before = (run.path / "results/part-00000.parquet").read_bytes()
 
     def breaking() -> Any:
@@ -175,7 +175,7 @@ def test_a_failed_publication_leaves_the_old_revision(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="disk full"):
         write_parts(run.path / "results", breaking(), COLUMNS)
     assert (run.path / "results/part-00000.parquet").read_bytes() == before
-    publish(run.path, run.config, run.judges, run.staged, run.ledger)
+    publish_results(run.path, run.config, run.judges, run.staged, run.ledger)
     assert not [path.name for path in run.path.iterdir() if path.name.startswith(".")]
 
 
@@ -220,7 +220,7 @@ def test_csv_disarms_formulas_and_leaves_numbers_alone(tmp_path: Path) -> None:
 
 def test_parquet_export_equals_the_published_rows(tmp_path: Path) -> None:
     run = made(tmp_path)
-    publish(run.path, run.config, run.judges, run.staged, run.ledger)
+    publish_results(run.path, run.config, run.judges, run.staged, run.ledger)
     _, path = exported(run, tmp_path, format="parquet")
     assert pl.read_parquet(path).equals(pl.read_parquet(run.path / "results/*.parquet"))
     with pytest.raises(InputError, match="--to"):

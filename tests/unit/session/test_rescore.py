@@ -172,17 +172,17 @@ def test_the_same_reader_again_makes_no_revision(run: Replied) -> None:
     document, revision = run.rescore()
     assert (document["changed"], document["unchanged"], document["changes"], revision) == (0, 1, [], None)
     assert run.judged("a") == before
-    assert [revision.number for revision in run.ledger.revisions.listed()] == [2]
+    assert [revision.number for revision in run.ledger.revisions.all()] == [2]
 
 
 def test_another_reader_that_reads_all_alike_is_a_revision_without_changes(run: Replied) -> None:
     reply = run.reply("a", "yes", reading="strict")
     run.record([reply], [run.judgment("a", reply, **scored(YES))])
-    assert run.ledger.revisions.read_by() == ["1"]
+    assert run.ledger.revisions.parser_versions() == ["1"]
     document, revision = run.rescore()
     assert revision is not None and revision.changes["parser_versions_before"] == ["1"]
     assert document["changed"] == 0
-    assert run.ledger.revisions.read_by() == [PARSER_VERSION]
+    assert run.ledger.revisions.parser_versions() == [PARSER_VERSION]
 
 
 def test_an_error_on_the_way_takes_all_of_it_back(run: Replied) -> None:
