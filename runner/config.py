@@ -1,8 +1,6 @@
 """The config file as frozen, strictly typed records: what a run means, and how it is to be carried out.
 
 Every wrong key is an error that names its path and, where one is near, the name that was meant.
-
-The config's `items`: where they come from, and which columns mean what.
 """
 
 from __future__ import annotations
@@ -81,11 +79,6 @@ class Items(_Record):
         if self.hf is not None and self.format is not None:
             raise ValueError("format is for files; a dataset of hf has none")
         return self
-
-
-pass  # MOVED-EMPTY
-pass  # MOVED-EMPTY
-pass  # MOVED-EMPTY
 
 
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -24,7 +24,7 @@ from .options import (
 from .run import approve, conclude, describe_published, finish_run, judge_run
 
 if TYPE_CHECKING:
-    from runner.session.session import Session
+    from runner.session import Session
 
 RETRIED = ("malformed", "failed", "refused", "poisoned")
 
@@ -128,7 +128,7 @@ def _print_revisions(session: Session, quiet: bool = False) -> int:
 
 def _print_outcome(session: Session, before: int, details: dict[str, Any] | None, reader: str = "") -> None:
     """Print the new revision, if any came after the first so many; with details as JSON."""
-    from runner.session.run_status import status_of
+    from runner.session import status_of
 
     revisions, directory = session.revisions.new, session.run.path
     number = revisions[-1].number if revisions else status_of(directory).revision

@@ -33,7 +33,7 @@ from .show import current_report, print_report
 
 if TYPE_CHECKING:
     from runner.report import Report
-    from runner.session.session import Plan, Session
+    from runner.session import Plan, Session
 
 ASK_ABOVE_USD = 1.0
 ASK_ABOVE_CALLS = 10_000
@@ -79,7 +79,7 @@ def run(
 @with_run_arguments()
 def plan(arguments: RunArguments, as_json: JsonOption = False) -> None:
     """Show what `run` would judge and cost, and one rendered prompt per template; no call is made."""
-    from runner.session.dry_run import preview
+    from runner.session import preview
 
     request = named_run(arguments)
     shown = preview(request.config, request.base, request.directory, arguments.limit, request.sample)

@@ -33,7 +33,7 @@ class Reading(StrEnum):
 
 def status(run_directory: RunArgument, as_json: JsonOption = False) -> None:
     """How far a run is, also while it works."""
-    from runner.session.run_status import status_of
+    from runner.session import status_of
 
     counts = status_of(run_directory)
     typer.echo(json.dumps(counts.document(), ensure_ascii=False) if as_json else counts.text())
@@ -45,7 +45,7 @@ def report(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
 ) -> None:
     """Print a run's report, finished or not."""
-    from runner.session.run_status import open_run
+    from runner.session import open_run
 
     if as_json and markdown:
         raise InputError("--json and --markdown exclude each other")
@@ -68,7 +68,7 @@ def export(
     """Write a run's judgments as rows."""
     from runner.publishing.export import Selection
     from runner.publishing.export import export as write
-    from runner.session.run_status import open_run
+    from runner.session import open_run
 
     states = () if state is None else tuple(part.strip() for part in state.split(","))
     with open_run(run_directory) as opened:
@@ -88,7 +88,7 @@ def export(
 
 def current_report(run_directory: Path) -> Any:
     """The report of a run that came to no end, or None where there is none yet or it cannot be read."""
-    from runner.session.run_status import open_run
+    from runner.session import open_run
 
     with suppress(JuryboxError), open_run(run_directory) as opened:
         # Half of a plan has other items than judgments.

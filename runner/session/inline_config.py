@@ -12,7 +12,6 @@ from os import PathLike
 from typing import Any
 from urllib.parse import urlsplit
 
-from judges import Judge
 from runner.errors import InputError
 
 OPENAI_HOST = "api.openai.com"
@@ -63,7 +62,7 @@ class RunArguments:
 
 def as_list(value: Any) -> list[Any]:
     """One or several, as a list."""
-    if isinstance(value, str | Mapping | Judge | PathLike) or not isinstance(value, Iterable):
+    if isinstance(value, str | Mapping | PathLike) or not isinstance(value, Iterable):
         return [value]
     return list(value)
 
