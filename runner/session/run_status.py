@@ -72,7 +72,7 @@ class Status:
 
     def document(self) -> dict[str, Any]:
         """As JSON-able data."""
-        pairs = [
+        judge_models = [
             {"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()
         ]
         names = (
@@ -83,7 +83,7 @@ class Status:
         head["unsettled"] = unsettled_document(self.unsettled)
         if self.publishing is not None:
             head["publishing"] = dict(zip(("place", "behind"), self.publishing, strict=True))
-        return {**head, "complete": self.complete, "judge_models": pairs}
+        return {**head, "complete": self.complete, "judge_models": judge_models}
 
     def text(self) -> str:
         """As a person reads it."""
