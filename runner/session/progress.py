@@ -69,22 +69,22 @@ class ThroughputMeter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: dict[JudgeAndModel, deque[tuple[float, int]]] = {}
+        self._counts: dict[JudgeAndModel, deque[tuple[float, int]]] = {}
 
     def rate(self, judge_model: JudgeAndModel, done: int) -> float | None:
-        """Note what is done by now, and tell the rate."""
+        """The rate, with what is done by now."""
         now = self._clock()
-        seen = self._seen.setdefault(judge_model, deque())
-        seen.append((now, done))
-        while len(seen) > 2 and seen[1][0] <= now - WINDOW_S:
-            seen.popleft()
-        first_at, first_done = seen[0]
+        counts = self._counts.setdefault(judge_model, deque())
+        counts.append((now, done))
+        while len(counts) > 2 and counts[1][0] <= now - WINDOW_S:
+            counts.popleft()
+        first_at, first_done = counts[0]
         return (done - first_done) / (now - first_at) if now > first_at else None
 
 
 def rows(
     snapshot: Snapshot,
-    pace: ThroughputMeter,
+    throughput: ThroughputMeter,
     throttled: Mapping[str, int] | None = None,
     states: Mapping[str, str] | None = None,
     suspected: Mapping[JudgeAndModel, int] | None = None,
@@ -98,7 +98,7 @@ def rows(
             done=tally.done,
             unscored=tally.done - tally.scored,
             waiting=tally.waiting + tally.parked,
-            rate_per_s=pace.rate((judge, model), tally.done),
+            rate_per_s=throughput.rate((judge, model), tally.done),
             throttled=(throttled or {}).get(model, 0),
             cost_usd=tally.usage.cost_usd,
             note=(states or {}).get(model) or _search((suspected or {}).get((judge, model), 0)),
@@ -194,7 +194,7 @@ def _total(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
 
 
 class Progress:
-    """Shows a run on stderr while it works. A context manager; `update` is called as often as news comes.
+    """Shows a run on stderr while it works. A context manager; `update` is called as often as counts come.
 
     `accounts` names the account of every model that shares one, so that the account's 429s stand in its models' rows.
     """
@@ -211,7 +211,7 @@ class Progress:
         self._quiet = quiet
         self._stream = stream or sys.stderr
         self._clock = clock
-        self._pace = ThroughputMeter(clock)
+        self._throughput = ThroughputMeter(clock)
         self._rows: list[Row] = []
         self._bars: _Bars | None = None
         self._printed: dict[JudgeAndModel, tuple[float, Row]] = {}
@@ -236,9 +236,9 @@ class Progress:
             self._bars = None
         elif not self._quiet:
             for row in self._rows:
-                # The rate and the time left change by themselves; they are no news.
-                shown = self._printed[row.judge, row.model][1]
-                if (shown.done, shown.waiting, shown.cost_usd) != (row.done, row.waiting, row.cost_usd):
+                # The rate and the time left change by themselves.
+                last = self._printed[row.judge, row.model][1]
+                if (last.done, last.waiting, last.cost_usd) != (row.done, row.waiting, row.cost_usd):
                     self._print(row)
 
     def update(
@@ -255,7 +255,7 @@ class Progress:
             return
         models = {model for _, model in snapshot.tallies}
         by_model = self._by_model(throttled, models), self._by_model(states, models)
-        self._rows = rows(snapshot, self._pace, *by_model, suspected)
+        self._rows = rows(snapshot, self._throughput, *by_model, suspected)
         if self._bars is not None:
             self._bars.show(self._rows)
             return
@@ -268,17 +268,13 @@ class Progress:
         return {model: by_account[name] for model, name in accounts.items() if by_account and name in by_account}
 
     def _is_due(self, row: Row) -> bool:
-        before = self._printed.get((row.judge, row.model))
-        if before is None:
+        printed_at, last = self._printed.get((row.judge, row.model), (0.0, None))
+        if last is None:
             return True
-        printed_at, shown = before
-        if shown.done >= shown.trials:
-            return shown.done != row.done or shown.trials != row.trials
-        return (
-            self._clock() - printed_at >= EVERY_S
-            or int(row.share * STEPS) > int(shown.share * STEPS)
-            or row.note != shown.note
-        )
+        if last.done >= last.trials:
+            return (last.done, last.trials) != (row.done, row.trials)
+        is_step = int(row.share * STEPS) > int(last.share * STEPS)
+        return is_step or row.note != last.note or self._clock() - printed_at >= EVERY_S
 
     def _print(self, row: Row) -> None:
         self._printed[row.judge, row.model] = (self._clock(), row)
@@ -286,7 +282,7 @@ class Progress:
             self._stream.write(line(row) + "\n")
             self._stream.flush()
         except OSError:
-            # A file on a full disk, or a reader that has gone: nobody is told, and the run goes on.
+            # A file on a full disk, or a reader that has gone: the run goes on without progress.
             self._quiet = True
 
 
@@ -309,12 +305,10 @@ def duration(seconds: float | None) -> str:
     """A time as `8s`, `3m 05s` or `2h 10m`; `?` where it is not known."""
     if seconds is None:
         return "?"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02d}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+    minutes, whole = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {whole:02d}s" if minutes else f"{whole}s"
+    return f"{minutes // 60}h {minutes % 60:02d}m"
 
 
 def _rate(per_s: float | None) -> str:
