@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 CONFIG_ENDINGS = (".yaml", ".yml")
 COLUMN_LABELS = ("bool", "ordinal", "choice")
-INSTEAD = "Instead of a config"
-"""Where the help shows what only items without a config take."""
 _PEEK = 100
 
 RunArgument = Annotated[Path, typer.Argument(help="A run's directory.", show_default=False)]
@@ -42,6 +40,11 @@ QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress on stder
 VerboseOption = Annotated[bool, typer.Option("--verbose", help="Log events of the work to stderr.")]
 
 
+def _instead(metavar: str | None, help: str, *names: str, min: int | None = None) -> Any:
+    """An option that only items without a config take; the help shows them apart."""
+    return typer.Option(*names, metavar=metavar, rich_help_panel="Instead of a config", help=help, min=min)
+
+
 def run_arguments(
     items: Annotated[
         list[str],
@@ -51,67 +54,38 @@ def run_arguments(
             show_default=False,
         ),
     ],
-    judge: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", rich_help_panel=INSTEAD, help="A judge's name, or the path of its file; repeatable."
-        ),
-    ] = None,
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="ID", rich_help_panel=INSTEAD, help="A judge model, as its endpoint calls it; repeatable."
-        ),
-    ] = None,
-    base_url: Annotated[
-        str | None,
-        typer.Option(metavar="URL", rich_help_panel=INSTEAD, help="The models' endpoint; by default OpenAI's."),
-    ] = None,
+    judge: Annotated[list[str] | None, _instead("NAME", "A judge's name, or the path of its file; repeatable.")] = None,
+    model: Annotated[list[str] | None, _instead("ID", "A judge model, as its endpoint calls it; repeatable.")] = None,
+    base_url: Annotated[str | None, _instead("URL", "The models' endpoint; by default OpenAI's.")] = None,
     api_key_env: Annotated[
         str | None,
-        typer.Option(
-            metavar="VAR",
-            rich_help_panel=INSTEAD,
-            help="The environment variable with the API key: for OpenAI by default OPENAI_API_KEY, for another "
-            "endpoint none.",
+        _instead(
+            "VAR",
+            "The environment variable with the API key: for OpenAI by default OPENAI_API_KEY, for another endpoint "
+            "none.",
         ),
     ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=INSTEAD, help="A file whose rows are joined to the items by --on."
-        ),
-    ] = None,
-    on: Annotated[
-        str | None, typer.Option(metavar="COLUMN", rich_help_panel=INSTEAD, help="The column that both files have.")
-    ] = None,
+    reference: Annotated[str | None, _instead("FILE", "A file whose rows are joined to the items by --on.")] = None,
+    on: Annotated[str | None, _instead("COLUMN", "The column that both files have.")] = None,
     fields: Annotated[
         list[str] | None,
-        typer.Option(
+        _instead(
+            "NAME=COLUMN",
+            "The column that holds a field (response, reference, system, group, …); repeatable.",
             "--field",
-            metavar="NAME=COLUMN",
-            rich_help_panel=INSTEAD,
-            help="The column that holds a field (response, reference, system, group, …); repeatable.",
         ),
     ] = None,
     labels: Annotated[
         list[str] | None,
-        typer.Option(
+        _instead(
+            "NAME=COLUMN[:TYPE]",
+            "People's verdicts, named after the score they are held against; TYPE is bool (the default), ordinal or "
+            "choice; repeatable.",
             "--label",
-            metavar="NAME=COLUMN[:TYPE]",
-            rich_help_panel=INSTEAD,
-            help="People's verdicts, named after the score they are held against; TYPE is bool (the default), ordinal "
-            "or choice; repeatable.",
         ),
     ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=INSTEAD, help="The run's name; by default that of the items file. See --out."),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        typer.Option(min=1, rich_help_panel=INSTEAD, help="Items in a request, of the judges that take several."),
-    ] = None,
+    name: Annotated[str | None, _instead(None, "The run's name; by default that of the items file. See --out.")] = None,
+    batch: Annotated[int | None, _instead(None, "Items in a request, of the judges that take several.", min=1)] = None,
     overrides: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="A.B=VALUE", help="Override a key of the config; repeatable."),
