@@ -14,10 +14,11 @@ anything is paid; StoppedEarly and ActionNeeded, after which the same call goes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, overload
 
 import judges
 import runner
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from runner.report.displayed import DisplayedReport
+    from runner.session.cancellation import StopSignal
 
 from judges import Judge  # noqa: E402 (after the check above)
 from runner.errors import ActionNeeded, InputError, Interrupted, JuryboxError, StoppedEarly  # noqa: E402
@@ -71,6 +73,8 @@ class Table(Protocol):
 
 Items = str | PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]] | Frame | Table
 _Kind = TypeVar("_Kind", bound=Judge)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 JudgeLike = str | PathLike[str] | Mapping[str, Any] | Judge
 ModelLike = str | Mapping[str, Any]
 
@@ -87,7 +91,7 @@ class Run:
         InputError where the directory holds no run.
         """
         from runner.report.displayed import DisplayedReport
-        from runner.session.run_status import open_run
+        from runner.session import open_run
 
         with open_run(self.directory) as opened:
             return DisplayedReport.of(opened.report())
@@ -227,82 +231,44 @@ def run(
     StoppedEarly (outage, budget, disk) and ActionNeeded (key, quota) with all that was judged kept. Ctrl-C, or a
     notebook's interrupt, ends the requests in flight and raises KeyboardInterrupt; once more gives them up.
     """
+    arguments = locals()  # the signature is the one list of them
     from runner.session.cancellation import StopSignal, run_in_thread
-    from runner.session.run_request import RunArguments, run_request
 
-    _log_to_stderr()
-    switch = StopSignal()
-    asked = RunArguments(
-        items, judge, model, base_url, api_key_env, limits, batch, sampling, fields, labels, name, settings,
-        limit, sample,
-    )  # fmt: skip
-    call = run_request(asked, out)
-    call.carry_out(
-        switch,
-        lambda judging: run_in_thread(judging, switch),
-        local=local,
-        address=address,
-        progress=progress,
-    )
-    return Run(call.directory)
+    signal = StopSignal()
+    return _carry_out(arguments, signal, lambda judging: run_in_thread(judging, signal))
 
 
-async def arun(
-    items: Items,
-    *,
-    judge: JudgeLike | Sequence[JudgeLike] | None = None,
-    model: ModelLike | Sequence[ModelLike] | None = None,
-    base_url: str | None = None,
-    api_key_env: str | None = None,
-    limits: Mapping[str, Any] | None = None,
-    batch: int | None = None,
-    sampling: Mapping[str, Any] | None = None,
-    fields: Mapping[str, str] | None = None,
-    labels: Mapping[str, Any] | None = None,
-    name: str | None = None,
-    out: str | PathLike[str] | None = None,
-    limit: int | None = None,
-    sample: int | None = None,
-    local: bool = True,
-    address: str | None = None,
-    progress: bool = False,
-    **settings: Any,
-) -> Run:
+def _with_parameters_of(twin: Callable[_P, Any]) -> Callable[[Callable[..., _T]], Callable[_P, _T]]:
+    """Declare a function to take what its twin takes."""
+
+    def declare(function: Callable[..., _T]) -> Callable[_P, _T]:
+        function.__signature__ = inspect.signature(twin)  # type: ignore[attr-defined]
+        return function
+
+    return declare
+
+
+@_with_parameters_of(run)
+async def arun(*args: Any, **options: Any) -> Run:
     """`run`, awaited: the loop goes on meanwhile. Cancelling ends the requests in flight; once more gives them up."""
     from runner.session.cancellation import StopSignal, run_in_executor_until_stopped
-    from runner.session.run_request import RunArguments, run_request
 
-    _log_to_stderr()
-    switch = StopSignal()
-    asked = RunArguments(
-        items,
-        judge,
-        model,
-        base_url,
-        api_key_env,
-        limits,
-        batch,
-        sampling,
-        fields,
-        labels,
-        name,
-        settings,
-        limit,
-        sample,
+    given = inspect.signature(run).bind(*args, **options)
+    given.apply_defaults()
+    signal = StopSignal()
+    return await run_in_executor_until_stopped(
+        lambda: _carry_out(given.arguments, signal, lambda judging: judging()), signal
     )
 
-    def work() -> Run:
-        call = run_request(asked, out)
-        call.carry_out(
-            switch,
-            lambda judging: judging(),
-            local=local,
-            address=address,
-            progress=progress,
-        )
-        return Run(call.directory)
 
-    return await run_in_executor_until_stopped(work, switch)
+def _carry_out(arguments: Mapping[str, Any], signal: StopSignal, run_loop: Callable[[Callable[[], None]], None]) -> Run:
+    from runner.session.inline_config import RunArguments
+    from runner.session.run_request import run_request
+
+    _log_to_stderr()
+    request = run_request(RunArguments(**arguments))
+    request.carry_out(signal, run_loop)
+    return Run(request.directory)
 
 
 def _log_to_stderr() -> None:

@@ -1,6 +1,6 @@
 """`python -m runner` is the `jurybox` command."""
 
-from runner.cli.app import main
+from runner.cli import main
 
 if __name__ == "__main__":
     main()

@@ -1,14 +1,12 @@
 """The config file as frozen, strictly typed records: what a run means, and how it is to be carried out.
 
 Every wrong key is an error that names its path and, where one is near, the name that was meant.
-
-The config's `items`: where they come from, and which columns mean what.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -395,7 +393,7 @@ class RunConfig(_Record):
         return {model.account_name: model.limits for model in self.asked_models}
 
 
-def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
+def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a config file and apply `a.b=c` overrides (values are YAML; list entries by number)."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -407,7 +405,7 @@ def load_config(path: Path, overrides: list[str] | None = None) -> RunConfig:
         data = parse_yaml(text, str(path), "name, items, judges, models")
     except JudgeError as error:
         raise ConfigError(error.message) from None
-    for override in overrides or []:
+    for override in overrides:
         apply_override(data, override)
     return parse_config(data, source=str(path))
 

@@ -1,7 +1,7 @@
 """`${NAME}` in what a model's `extra` sends: a variable of the environment, filled in by the process that sends it.
 
 So a secret stands in no config, run directory, trial key or argument of Ray's. Hides how one that was written out all
-the same is known.
+the same is recognized.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from runner.errors import ConfigError
 
@@ -44,8 +44,8 @@ def find_secret(value: object, name: str = "", place: str = "") -> str | None:
         return place if _names_secret(name) or _SECRET_VALUE.search(value) else None
     else:
         return None
-    found = (find_secret(entry, own, f"{place}.{part}" if place else part) for own, entry, part in parts)
-    return next(filter(None, found), None)
+    places = (find_secret(entry, own, f"{place}.{part}" if place else part) for own, entry, part in parts)
+    return next(filter(None, places), None)
 
 
 def looks_like_key(value: str) -> bool:
@@ -76,20 +76,18 @@ def read_variable(name: str) -> str:
 
 
 def expand_variables(value: _Value) -> _Value:
-    """The value with every `${NAME}` in it replaced; ConfigError as of `variable`."""
-    made: Any = value
+    """The value with every `${NAME}` in it replaced; ConfigError as of `read_variable`."""
+    expanded: Any = value
     if isinstance(value, Mapping):
-        made = {key: expand_variables(entry) for key, entry in value.items()}
+        expanded = {key: expand_variables(entry) for key, entry in value.items()}
     elif isinstance(value, list | tuple):
-        made = [expand_variables(entry) for entry in value]
+        expanded = [expand_variables(entry) for entry in value]
     elif isinstance(value, str):
-        made = _VARIABLE.sub(lambda found: read_variable(found[1]), value)
-    result: _Value = made
-    return result
+        expanded = _VARIABLE.sub(lambda match: read_variable(match[1]), value)
+    return cast(_Value, expanded)
 
 
 def _names_secret(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name)]
-    if words[-2:] == ["connection", "string"]:
-        return True
-    return bool(words) and words[-1] in _SECRETS and _OPEN.isdisjoint(words[-2:-1])
+    is_secret = bool(words) and words[-1] in _SECRETS and _OPEN.isdisjoint(words[-2:-1])
+    return is_secret or words[-2:] == ["connection", "string"]

@@ -70,13 +70,8 @@ class Label(BaseModel):
 
 
 def label_reader(name: str, label: Label) -> Callable[[Any], Value | None]:
-    """What makes a label out of a raw value: None where there is none, ValueError where the value fits nothing."""
-    read = {"bool": _truth, "ordinal": _number, "choice": _text}[label.type]
-    accepted = {
-        "bool": "true or false (or yes, no, correct, incorrect, 1, 0)",
-        "ordinal": "a number",
-        "choice": "a text",
-    }[label.type]
+    """A function from a raw value to the label: None where there is none, ValueError where the value fits nothing."""
+    read, accepted = _READERS[label.type]
     if label.map:
         accepted += f", or one of its map ({', '.join(label.map)})"
     where = f"label {name!r} (column {label.field!r})"
@@ -129,6 +124,13 @@ def _text(raw: Any) -> str | None:
     return text or None
 
 
+_READERS: dict[str, tuple[Callable[[Any], Value | None], str]] = {
+    "bool": (_truth, "true or false (or yes, no, correct, incorrect, 1, 0)"),
+    "ordinal": (_number, "a number"),
+    "choice": (_text, "a text"),
+}
+
+
 def check_labels(labels: Mapping[str, Label], judges: Sequence[Judge]) -> None:
     """ConfigError for a label that no judge of the run can be held against, and for a threshold that cuts nothing."""
     for name, label in labels.items():
@@ -155,13 +157,10 @@ def _misfit(name: str, label: Label, judges: Sequence[Judge]) -> str:
     score = label.score(name)
     known = sorted({known for judge in judges for known in (*judge.scales(), *judge.verdict_fields)})
     if score in known:
-        is_choice = label.type == "choice"
-        told = (
-            "a number in every judge of the run that has it; a label of it is bool or ordinal"
-            if is_choice
-            else "no number in any judge of the run; a label of it is a choice"
-        )
-        return f"items.labels.{name}.type: {label.type} does not fit: {score!r} is {told}"
+        fact = "no number in any judge of the run; a label of it is a choice"
+        if label.type == "choice":
+            fact = "a number in every judge of the run that has it; a label of it is bool or ordinal"
+        return f"items.labels.{name}.type: {label.type} does not fit: {score!r} is {fact}"
     near = difflib.get_close_matches(score, known, n=1)
     meant = f"did you mean {near[0]!r}?" if near else f"they have {', '.join(known)}"
     if label.of is None:

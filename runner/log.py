@@ -6,7 +6,6 @@ libraries quiet, and takes out whatever looks like a key before a line is writte
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -24,7 +23,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 VARIABLE = "JURYBOX_LOG"
 HIDDEN = "[hidden]"
 
-# Their debug and info lines repeat whole requests, or tell of every connection.
+# Their debug and info lines repeat whole requests, or report every connection.
 _NOISY = ("aiohttp", "asyncio", "filelock", "httpcore2", "httpx2", "openai", "ray", "urllib3", "uvicorn")
 
 _SECRET_NAME = re.compile(r"(?i)(authorization|cookie|password|secret|api[-_ ]?key|access[-_]?key|(?:^|_)token$)")
@@ -38,18 +37,19 @@ _SECRETS = (
     re.compile(r"(https?://)[^/@\s]+(?=@)"),
     re.compile(r"(?i)([?&](?:api[-_]?key|key|token|sig|signature)=)[^&\s\"']+"),
 )
-_known: set[str] = set()
+_FIELDS = structlog.processors.LogfmtRenderer(bool_as_flag=False)
+_JSON = structlog.processors.JSONRenderer(ensure_ascii=False)
 
 
-def configure(level: str | None = None, *, as_json: bool = False, libraries: bool = True) -> None:
+def configure(level: str | None = None, *, libraries: bool = True) -> None:
     """Send events of `level` and above to stderr. JURYBOX_LOG (`debug`; `info,json`) counts where no level is given,
-    else warnings are told. Without `libraries` the logging of everything else stays as the process has it."""
+    else warnings are logged. Without `libraries` the logging of everything else stays as the process has it."""
     words = [word for word in os.environ.get(VARIABLE, "").lower().replace(" ", "").split(",") if word]
     for word in words:
         if word not in LEVELS and word != "json":
             raise ConfigError(f"{VARIABLE}: {word!r} is none of {', '.join(LEVELS)}, json")
     chosen = level or next((word for word in words if word in LEVELS), "warning")
-    renderer: Processor = _json if as_json or "json" in words else _line
+    renderer: Processor = _JSON if "json" in words else _render_line
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -79,16 +79,8 @@ def configure(level: str | None = None, *, as_json: bool = False, libraries: boo
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-def register_secret(secret: str) -> None:
-    """Take this very text out of every later line, whatever it looks like."""
-    if len(secret) >= 4:
-        _known.add(secret)
-
-
 def redact(text: str) -> str:
-    """The text without anything that is, or looks like, a key."""
-    for secret in sorted(_known, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+    """The text without anything that looks like a key."""
     for pattern in _SECRETS:
         text = pattern.sub(rf"\1{HIDDEN}", text)
     return text
@@ -128,17 +120,8 @@ def _redact_value(value: Any) -> Any:
             return redact(str(value))
 
 
-def _line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+def _render_line(logger: WrappedLogger, method: str, event: EventDict) -> str:
     head = [str(event.pop(name, "")) for name in ("timestamp", "level", "event")]
     trace = event.pop("exception", None)
-    line = " ".join([*head, *(f"{name}={_plain(value)}" for name, value in event.items())])
+    line = " ".join(filter(None, [*head, str(_FIELDS(logger, method, event))]))
     return f"{line}\n{trace}" if trace else line
-
-
-def _plain(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return text if re.fullmatch(r"[^\s\"=]+", text) else json.dumps(text, ensure_ascii=False)
-
-
-def _json(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
-    return json.dumps(event, ensure_ascii=False, default=str)

@@ -21,18 +21,12 @@ def apply_override(data: dict[str, Any], override: str) -> None:
     target: Any = data
     parts = path.split(".")
     for depth, part in enumerate(parts):
-        last = depth == len(parts) - 1
-        if isinstance(target, list):
-            if not part.isdigit() or int(part) >= len(target):
-                raise ConfigError(f"--set {override}: {'.'.join(parts[:depth])} has no entry {part!r}")
-            if last:
-                target[int(part)] = value
-            else:
-                target = target[int(part)]
-        elif isinstance(target, dict):
-            if last:
-                target[part] = value
-            else:
-                target = target.setdefault(part, {})
-        else:
+        if not isinstance(target, list | dict):
             raise ConfigError(f"--set {override}: {'.'.join(parts[:depth])} is not a mapping")
+        if isinstance(target, list) and (not part.isdigit() or int(part) >= len(target)):
+            raise ConfigError(f"--set {override}: {'.'.join(parts[:depth])} has no entry {part!r}")
+        key: Any = int(part) if isinstance(target, list) else part
+        if depth == len(parts) - 1:
+            target[key] = value
+        else:
+            target = target[key] if isinstance(target, list) else target.setdefault(key, {})

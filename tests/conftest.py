@@ -49,9 +49,7 @@ def _log_as_before() -> Iterator[None]:
 def _signals_as_before() -> Iterator[None]:
     """What a test carries out in this process may take its signals; processes started later would inherit that."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    hook = sys.unraisablehook
     yield
-    sys.unraisablehook = hook
     for number, handler in before.items():
         signal.signal(number, handler)
 

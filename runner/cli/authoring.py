@@ -1,7 +1,4 @@
-"""`jurybox judges`, `init` and `schema`: which judges there are, a first config for a file, what editors check it by.
-
-`jurybox read`: how a reply is read, without a run and without a call.
-"""
+"""`jurybox judges`, `init`, `schema` and `read`: what helps to write a config or a judge, without a run or a call."""
 
 from __future__ import annotations
 
@@ -28,15 +25,14 @@ def judges(
     from runner.session.judge_catalog import describe, description, listing, summary
 
     try:
-        found = [load_judge(known, Path()) for known in ([name] if name else library_names())]
+        loaded = [load_judge(each, Path()) for each in ([name] if name else library_names())]
     except JudgeError as error:
         raise InputError(str(error)) from None
     if as_json:
-        typer.echo(
-            json.dumps(description(found[0]) if name else [summary(judge) for judge in found], ensure_ascii=False)
-        )
+        document = description(loaded[0]) if name else [summary(judge) for judge in loaded]
+        typer.echo(json.dumps(document, ensure_ascii=False))
     else:
-        typer.echo(describe(found[0]) if name else listing(found))
+        typer.echo(describe(loaded[0]) if name else listing(loaded))
 
 
 def init(
@@ -54,6 +50,7 @@ def init(
 ) -> None:
     """Look at an items file and write a commented config for it; an existing file is left alone."""
     from judges import library_names, load_judge
+    from runner.config import Items
     from runner.dataset.column_profile import profile_columns
     from runner.session.init_config import draft
     from runner.session.inline_config import run_name
@@ -67,26 +64,27 @@ def init(
     file = to or Path(f"{name}.yaml")
     if file.exists():
         raise InputError(f"{file}: exists already and is left alone; name another file with --to")
-    named = {"path": items}
-    join = {"path": reference, "on": on or _common(named, reference)} if reference else None
-    seen = profile_columns(_items({**named, **({"join": join} if join else {})}), Path())
-    written: dict[str, Any] = {"path": _from(file, items)}
-    if join and reference:
-        written["join"] = {"path": _from(file, reference), "on": join["on"]}
-    made = draft(seen, name, written, [load_judge(known, Path()) for known in library_names()])
+    source: dict[str, Any] = {"path": items}
+    written: dict[str, Any] = {"path": _relative_path(file, items)}
+    if reference:
+        column = on or _common_column(source, reference)
+        source["join"] = {"path": reference, "on": column}
+        written["join"] = {"path": _relative_path(file, reference), "on": column}
+    profile = profile_columns(Items.model_validate(source), Path())
+    config = draft(profile, name, written, [load_judge(each, Path()) for each in library_names()])
     try:
         with file.open("x", encoding="utf-8") as out:
-            out.write(f"# yaml-language-server: $schema={FILE_NAME.format('config')}\n{made.text}")
+            out.write(f"# yaml-language-server: $schema={FILE_NAME.format('config')}\n{config.text}")
         is_current = write_beside(file)
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror}") from None
     typer.echo(str(file))
-    say(f"{seen.size} looked at; the judge is {made.judge}. Every choice is a guess: look at each line")
-    for left_out in seen.left_out:
+    say(f"{profile.size} looked at; the judge is {config.judge}. Every choice is a guess: look at each line")
+    for left_out in profile.left_out:
         say(f"left out: {left_out} holds log-likelihoods and no answers")
-    if made.missing:
+    if config.missing:
         way = "" if reference else "; name it, or join a file that holds it with --reference"
-        say(f"missing: no column looks like {' or '.join(made.missing)}{way}")
+        say(f"missing: no column looks like {' or '.join(config.missing)}{way}")
     if not is_current:
         known = file.parent / FILE_NAME.format("config")
         say(f"{known} is another version's; `jurybox schema config --to {known}` writes it anew")
@@ -118,30 +116,22 @@ def schema(
     typer.echo(str(to))
 
 
-def _items(data: dict[str, Any]) -> Any:
+def _common_column(items: dict[str, Any], reference: str) -> str:
     from runner.config import Items
-
-    return Items.model_validate(data)
-
-
-def _common(items: dict[str, Any], reference: str) -> str:
     from runner.dataset.column_profile import common_columns
     from runner.dataset.sources import item_sources, reference_sources
 
-    own = item_sources(_items(items), Path())
-    joined = reference_sources(_items({**items, "join": {"path": reference, "on": ""}}), Path())
-    found = common_columns(own, joined)
-    if len(found) != 1:
-        known = (
-            f"could be {' or '.join(found)}"
-            if found
-            else "is not to be seen: no column that both have tells its rows apart"
-        )
-        raise InputError(f"--reference {reference}: the column to join by {known}; name it with --on")
-    return found[0]
+    joined = Items.model_validate({**items, "join": {"path": reference, "on": ""}})
+    columns = common_columns(item_sources(joined, Path()), reference_sources(joined, Path()))
+    if len(columns) != 1:
+        fact = "is not to be seen: no column that both have tells its rows apart"
+        if columns:
+            fact = f"could be {' or '.join(columns)}"
+        raise InputError(f"--reference {reference}: the column to join by {fact}; name it with --on")
+    return columns[0]
 
 
-def _from(file: Path, path: str) -> str:
+def _relative_path(file: Path, path: str) -> str:
     """A path of the command line as the config has to write it: relative to the config's folder."""
     if "://" in path or path.startswith("hf:") or Path(path).is_absolute():
         return path
@@ -166,7 +156,7 @@ def read(
     """Read a judge's reply on stdin, and print as one JSON object how jurybox reads it; no call is made."""
     from judges import JudgeError, Reply, load_judge
     from runner.dataset.files import MAX_RECORD_BYTES
-    from runner.session.reply_reader import Reader, ReplyDefaults, as_json, count_fault, lines_read
+    from runner.session.reply_reader import Reader, ReplyDefaults, as_json, count_fault, read_lines
 
     try:
         reader = None if judge is None else Reader(load_judge(judge, Path()))
@@ -176,7 +166,7 @@ def read(
         raise InputError(f"--count {count}: {fault}")
     out = sys.stdout.buffer
     if jsonl:
-        for block in lines_read(sys.stdin.buffer, ReplyDefaults(reader, count, finish_reason)):  # type: ignore[arg-type]
+        for block in read_lines(sys.stdin.buffer, ReplyDefaults(reader, count, finish_reason)):  # type: ignore[arg-type]
             out.write(block)
             out.flush()
         return

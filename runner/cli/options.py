@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,32 +15,18 @@ import typer
 
 from runner.errors import InputError
 from runner.scheduling.cluster_address import parse_address
+from runner.session.inline_config import RunArguments, inline_config
 
 if TYPE_CHECKING:
     from runner.config import RunConfig
-    from runner.dataset.sampling import Sample
+    from runner.session import RunRequest
 
 CONFIG_ENDINGS = (".yaml", ".yml")
 COLUMN_LABELS = ("bool", "ordinal", "choice")
-INSTEAD = "Instead of a config"
-"""Where the help shows what only items without a config take."""
 _PEEK = 100
 
-SourceArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="CONFIG|ITEMS",
-        help="The run's YAML config; or items files (a path, glob or URL), judged as --judge and --model say.",
-        show_default=False,
-    ),
-]
 RunArgument = Annotated[Path, typer.Argument(help="A run's directory.", show_default=False)]
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a key of the config; repeatable.")
-]
-OutOption = Annotated[
-    Path | None, typer.Option(help="The run's directory; by default the config's `out`, or runs/NAME.")
-]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
 LocalOption = Annotated[
     bool,
     typer.Option(
@@ -47,122 +34,131 @@ LocalOption = Annotated[
         help="Judge in this process, without Ray: a judge's own code that ends it, or never returns, ends the run.",
     ),
 ]
-LimitOption = Annotated[int | None, typer.Option(min=1, help="Judge only the first N items.")]
-SampleOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Judge a sample of N items, from every group in proportion. Whole questions are drawn, the same for all "
-        "systems: exactly N items where a question has one answer, else as near as whole questions come.",
-    ),
-]
-SeedOption = Annotated[int | None, typer.Option(help="What the sample is drawn by; by default the config's `seed`.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
-JudgeOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", rich_help_panel=INSTEAD, help="A judge's name, or the path of its file; repeatable."),
-]
-ModelOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="ID", rich_help_panel=INSTEAD, help="A judge model, as its endpoint calls it; repeatable."),
-]
-BaseUrlOption = Annotated[
-    str | None, typer.Option(metavar="URL", rich_help_panel=INSTEAD, help="The models' endpoint; by default OpenAI's.")
-]
-KeyOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="VAR",
-        rich_help_panel=INSTEAD,
-        help="The environment variable with the API key: for OpenAI by default OPENAI_API_KEY, for another endpoint "
-        "none.",
-    ),
-]
-ReferenceOption = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", rich_help_panel=INSTEAD, help="A file whose rows are joined to the items by --on."),
-]
-OnOption = Annotated[
-    str | None, typer.Option(metavar="COLUMN", rich_help_panel=INSTEAD, help="The column that both files have.")
-]
-FieldOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=COLUMN",
-        rich_help_panel=INSTEAD,
-        help="The column that holds a field (response, reference, system, group, …); repeatable.",
-    ),
-]
-LabelOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME=COLUMN[:TYPE]",
-        rich_help_panel=INSTEAD,
-        help="People's verdicts, named after the score they are held against; TYPE is bool (the default), ordinal or "
-        "choice; repeatable.",
-    ),
-]
-NameOption = Annotated[
-    str | None,
-    typer.Option(rich_help_panel=INSTEAD, help="The run's name; by default that of the items file. See --out."),
-]
-BatchOption = Annotated[
-    int | None,
-    typer.Option(min=1, rich_help_panel=INSTEAD, help="Items in a request, of the judges that take several."),
-]
+AddressOption = Annotated[str | None, typer.Option(help="Judge on the Ray cluster at this address.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask before spending.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", help="Log events of the work to stderr.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Adhoc:
-    """The options that stand for a config."""
-
-    judge: list[str] | None = None
-    model: list[str] | None = None
-    base_url: str | None = None
-    api_key_env: str | None = None
-    reference: str | None = None
-    on: str | None = None
-    field: list[str] | None = None
-    label: list[str] | None = None
-    name: str | None = None
-    batch: int | None = None
-
-    def used_options(self) -> list[str]:
-        """The options that were used."""
-        return [f"--{key.replace('_', '-')}" for key in self.__slots__ if getattr(self, key) not in (None, [])]
+def _instead(metavar: str | None, help: str, *names: str, min: int | None = None) -> Any:
+    """An option that only items without a config take; the help shows them apart."""
+    return typer.Option(*names, metavar=metavar, rich_help_panel="Instead of a config", help=help, min=min)
 
 
-@dataclass(frozen=True, slots=True)
-class NamedRun:
-    """A run as the command line names it."""
+def run_arguments(
+    items: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="CONFIG|ITEMS",
+            help="The run's YAML config; or items files (a path, glob or URL), judged as --judge and --model say.",
+            show_default=False,
+        ),
+    ],
+    judge: Annotated[list[str] | None, _instead("NAME", "A judge's name, or the path of its file; repeatable.")] = None,
+    model: Annotated[list[str] | None, _instead("ID", "A judge model, as its endpoint calls it; repeatable.")] = None,
+    base_url: Annotated[str | None, _instead("URL", "The models' endpoint; by default OpenAI's.")] = None,
+    api_key_env: Annotated[
+        str | None,
+        _instead(
+            "VAR",
+            "The environment variable with the API key: for OpenAI by default OPENAI_API_KEY, for another endpoint "
+            "none.",
+        ),
+    ] = None,
+    reference: Annotated[str | None, _instead("FILE", "A file whose rows are joined to the items by --on.")] = None,
+    on: Annotated[str | None, _instead("COLUMN", "The column that both files have.")] = None,
+    fields: Annotated[
+        list[str] | None,
+        _instead(
+            "NAME=COLUMN",
+            "The column that holds a field (response, reference, system, group, …); repeatable.",
+            "--field",
+        ),
+    ] = None,
+    labels: Annotated[
+        list[str] | None,
+        _instead(
+            "NAME=COLUMN[:TYPE]",
+            "People's verdicts, named after the score they are held against; TYPE is bool (the default), ordinal or "
+            "choice; repeatable.",
+            "--label",
+        ),
+    ] = None,
+    name: Annotated[str | None, _instead(None, "The run's name; by default that of the items file. See --out.")] = None,
+    batch: Annotated[int | None, _instead(None, "Items in a request, of the judges that take several.", min=1)] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="A.B=VALUE", help="Override a key of the config; repeatable."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The run's directory; by default the config's `out`, or runs/NAME.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Judge only the first N items.")] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Judge a sample of N items, from every group in proportion. Whole questions are drawn, the same for "
+            "all systems: exactly N items where a question has one answer, else as near as whole questions come.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="What the sample is drawn by; by default the config's `seed`.")
+    ] = None,
+) -> RunArguments:
+    """The arguments that these options say."""
+    arguments = locals()  # the signature is the one list of them
+    arguments["fields"] = dict(_pair("--field", option) for option in fields or [])
+    arguments["labels"] = dict(_label(option) for option in labels or [])
+    arguments["overrides"] = overrides or []
+    if seed is not None and sample is None:
+        raise InputError("--seed is what --sample is drawn by; the seed of a run is its config's key `seed`")
+    return RunArguments(**arguments)
 
-    config: RunConfig
-    base: Path
-    """What paths in the config are relative to."""
-    directory: Path
+
+def with_run_arguments(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, as its first argument, what the options of these names say; without names all of them."""
+    options = inspect.signature(run_arguments, eval_str=True).parameters
+    options = {name: options[name] for name in names or options}  # type: ignore[assignment]
+
+    def declare(command: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+
+        def declared(**values: Any) -> None:
+            command(run_arguments(**{name: values.pop(name) for name in options}), **values)
+
+        declared.__doc__, declared.__name__ = command.__doc__, command.__name__
+        declared.__signature__ = inspect.Signature([*options.values(), *own])  # type: ignore[attr-defined]
+        return declared
+
+    return declare
 
 
-def named_run(source: Sequence[str], adhoc: Adhoc, overrides: list[str] | None, out: Path | None) -> NamedRun:
+def named_run(arguments: RunArguments) -> RunRequest:
     """The run of a config file, or of items files with judges and models given as options."""
     from runner.config import load_config, parse_config
     from runner.overrides import apply_override
+    from runner.session.run_request import RunRequest, check_limits
 
-    if any(path.endswith(CONFIG_ENDINGS) for path in source):
-        if len(source) > 1:
-            raise InputError(f"one config at a time; got {', '.join(source)}")
-        if given := adhoc.used_options():
+    check_place(arguments.local, arguments.address)
+    check_limits(arguments)
+    first, files = arguments.items[0], ", ".join(arguments.items)
+    if any(path.endswith(CONFIG_ENDINGS) for path in arguments.items):
+        if len(arguments.items) > 1:
+            raise InputError(f"one config at a time; got {files}")
+        if names := arguments.names_of_items():
+            option = f"--{names[0].replace('_', '-').removesuffix('s')}"
             raise InputError(
-                f"{given[0]} is for items without a config; {source[0]} is a config: write it there, or use --set"
+                f"{option} is for items without a config; {first} is a config: write it there, or use --set"
             )
-        path = Path(source[0])
-        config, base = load_config(path, overrides), path.resolve().parent
+        config, base = load_config(Path(first), arguments.overrides), Path(first).resolve().parent
     else:
-        data, base = _adhoc(source, adhoc), Path()
-        for override in overrides or []:
+        data, base = inline_config(_complete(arguments)), Path()
+        for override in arguments.overrides:
             apply_override(data, override)
         config = parse_config(data, source="the command line")
-        _check_columns(config, ", ".join(source))
-    return NamedRun(config, base, out or Path(config.out or f"runs/{config.name}"))
+        _check_columns(config, files)
+    return RunRequest(arguments, config, base, Path(arguments.out or config.out or f"runs/{config.name}"))
 
 
 def check_place(local: bool, address: str | None) -> None:
@@ -171,17 +167,6 @@ def check_place(local: bool, address: str | None) -> None:
         if local:
             raise InputError("--local and --address exclude each other")
         parse_address(address)
-
-
-def sample_of(config: RunConfig, limit: int | None, sample: int | None, seed: int | None) -> Sample | None:
-    """The sample that was asked for."""
-    from runner.dataset.sampling import Sample
-
-    if limit is not None and sample is not None:
-        raise InputError("--limit and --sample exclude each other")
-    if seed is not None and sample is None:
-        raise InputError("--seed is what --sample is drawn by; the seed of a run is its config's key `seed`")
-    return None if sample is None else Sample(sample, config.seed if seed is None else seed)
 
 
 def same_command() -> str:
@@ -198,46 +183,32 @@ def say(text: str, quiet: bool = False) -> None:
             typer.echo(text, err=True)
 
 
-def _adhoc(source: Sequence[str], adhoc: Adhoc) -> dict[str, Any]:
-    from runner.session.inline_config import adhoc_config
-
-    what = source[0] if len(source) == 1 else f"{source[0]} and {len(source) - 1} more"
-    if not adhoc.judge or not adhoc.model:
-        lacking = " and ".join(
-            text for text, given in (("--judge NAME", adhoc.judge), ("--model ID", adhoc.model)) if not given
-        )
+def _complete(arguments: RunArguments) -> RunArguments:
+    """The arguments, if they say all that a config would, with the batch size at the judges that take several items."""
+    first, *others = arguments.items
+    options = (("--judge NAME", arguments.judge), ("--model ID", arguments.model))
+    if lacking := " and ".join(option for option, value in options if not value):
         raise InputError(
-            f"{what} is no config (.yaml), so {lacking} must be given; `jurybox judges` lists the judges, and "
-            f"`jurybox init {source[0]}` writes a config"
+            f"{first}{f' and {len(others)} more' if others else ''} is no config (.yaml), so {lacking} must be given; "
+            f"`jurybox judges` lists the judges, and `jurybox init {first}` writes a config"
         )
-    if (adhoc.reference is None) != (adhoc.on is None):
+    if (arguments.reference is None) != (arguments.on is None):
         raise InputError("--reference and --on belong together: the file, and the column by which it is joined")
-    return adhoc_config(
-        list(source),
-        judges=_judges(adhoc.judge, adhoc.batch),
-        models=adhoc.model,
-        base_url=adhoc.base_url,
-        api_key_env=adhoc.api_key_env,
-        reference=adhoc.reference,
-        on=adhoc.on,
-        fields=dict(_pair("--field", option) for option in adhoc.field or []),
-        labels=dict(_label(option) for option in adhoc.label or []),
-        name=adhoc.name,
-    )
-
-
-def _judges(names: Sequence[str], batch: int | None) -> list[str | dict[str, Any]]:
-    if batch is None:
-        return list(names)
+    if arguments.batch is None:
+        return arguments
     from judges import JudgeError, load_judge
 
     try:
-        batched = [load_judge(name, Path()).batch is not None for name in names]
+        batched = [load_judge(name, Path()).batch is not None for name in arguments.judge]
     except JudgeError as error:
         raise InputError(str(error)) from None
     if not any(batched):
-        raise InputError(f"--batch {batch}: {', '.join(names)} takes one item a request")
-    return [{"use": name, "batch": batch} if takes else name for name, takes in zip(names, batched, strict=True)]
+        raise InputError(f"--batch {arguments.batch}: {', '.join(arguments.judge)} takes one item a request")
+    judges = [
+        {"use": name, **({"batch": arguments.batch} if takes else {})}
+        for name, takes in zip(arguments.judge, batched, strict=True)
+    ]
+    return replace(arguments, judge=judges, batch=None)
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from runner.errors import InputError, JuryboxError
 
-from .options import JsonOption, LocalOption, RunArgument, check_place, same_command, say
-from .run import confirm, describe_published, finish_run, judge_run, summary
+from .options import (
+    AddressOption,
+    JsonOption,
+    LocalOption,
+    QuietOption,
+    RunArgument,
+    VerboseOption,
+    YesOption,
+    check_place,
+    same_command,
+    say,
+)
+from .run import approve, conclude, describe_published, finish_run, judge_run
+
+if TYPE_CHECKING:
+    from runner.session import Session
 
 RETRIED = ("malformed", "failed", "refused", "poisoned")
 
@@ -30,19 +44,11 @@ def rescore(run_directory: RunArgument, config: ConfigOption = None, as_json: Js
     configure(None)
     with reopen(run_directory, config) as session:
         session.reopen()
-        _tell(session.revising.made)
-        before = len(session.revising.made)
+        before = _print_revisions(session)
         changes = session.rescore()
         report = session.finish()
-    made = session.revising.made[before:]
-    number = session.revising.made[-1].number if session.revising.made else _present(run_directory)
-    if as_json:
-        document = {"run": session.config.name, "directory": str(run_directory), "revision": number, "new": bool(made)}
-        _print(document | {"parser_version": PARSER_VERSION} | changes.document())
-    elif made:
-        typer.echo(made[-1].text())
-    else:
-        typer.echo(f"nothing changed: revision {number} stands, read by parser {PARSER_VERSION}")
+    details = {"parser_version": PARSER_VERSION} | changes.document()
+    _print_outcome(session, before, details if as_json else None, f", read by parser {PARSER_VERSION}")
     stopped = describe_published(session, None, quiet=False)
     say(f"next: jurybox report {run_directory}")
     if stopped is not None:
@@ -62,12 +68,12 @@ def retry(
     judge: Annotated[str | None, typer.Option(help="Only of this judge.")] = None,
     model: Annotated[str | None, typer.Option(help="Only of this model.")] = None,
     config: ConfigOption = None,
-    address: Annotated[str | None, typer.Option(help="Judge on the Ray cluster at this address.")] = None,
+    address: AddressOption = None,
     local: LocalOption = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before spending.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    yes: YesOption = False,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log events of the work to stderr.")] = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Judge trials that ended without a score again, as a new revision; until then their judgments stand.
 
@@ -75,7 +81,6 @@ def retry(
     """
     from runner.log import configure
     from runner.session.reopen import reopen
-    from runner.session.session import missing_keys
 
     configure("debug" if verbose else None)
     check_place(local, address)
@@ -83,10 +88,9 @@ def retry(
     stopped: JuryboxError | None = None
     with reopen(run_directory, config, asks=True) as session:
         session.reopen()
-        _tell(session.revising.made, quiet)
-        before = len(session.revising.made)
-        for kind, name, known in (("judge", judge, 0), ("model", model, 1)):
-            names = sorted({pair[known] for pair in session.pairs})
+        before = _print_revisions(session, quiet)
+        for kind, name, place in (("judge", judge, 0), ("model", model, 1)):
+            names = sorted({judge_model[place] for judge_model in session.judge_models})
             if name is not None and name not in names:
                 raise InputError(f"--{kind} {name}: the run has {', '.join(names)}")
         plan = session.retry(states, judge, model, begin=False)
@@ -94,32 +98,17 @@ def retry(
         if plan.complete:
             say(f"nothing to do: no trial is {' or '.join(states)}", quiet)
         else:
-            if address is None and (problems := missing_keys(session.config)):
-                raise InputError(problems[0])
-            say(summary(plan), quiet)
-            confirm(plan, yes)
+            approve(session, plan, address=address, yes=yes, quiet=quiet)
             plan = session.retry(states, judge, model, begin=True)
             stopped = judge_run(session, plan, address=address, local=local, quiet=quiet)
         report = finish_run(session, stopped)
-    made = session.revising.made[before:]
-    number = session.revising.made[-1].number if session.revising.made else _present(run_directory)
-    if as_json:
-        told: dict[str, Any] = (
-            made[-1].document() if made else {"changed": 0, "unchanged": 0, "judge_models": [], "changes": []}
-        )
-        document = {"run": session.config.name, "directory": str(run_directory), "revision": number, "new": bool(made)}
-        _print(document | {"retried": again} | told)
-    elif made:
-        typer.echo(made[-1].text())
-    else:
-        typer.echo(f"nothing changed: revision {number} stands")
+    made = session.revisions.new[before:]
+    changes = made[-1].document() if made else {"changed": 0, "unchanged": 0, "judge_models": [], "changes": []}
+    _print_outcome(session, before, {"retried": again} | changes if as_json else None)
     stopped = describe_published(session, stopped, quiet)
-    command = f"jurybox report {run_directory}" if stopped is None else f"{same_command()}  # goes on with the rest"
+    command = f"jurybox report {session.run.path}" if stopped is None else f"{same_command()}  # goes on with the rest"
     say(f"next: {command}", quiet)
-    if stopped is not None:
-        raise stopped
-    if report.over_limit:
-        raise typer.Exit(3)
+    conclude(stopped, report)
 
 
 def _states(text: str) -> list[str]:
@@ -134,17 +123,22 @@ def _states(text: str) -> list[str]:
     return states
 
 
-def _present(directory: Path) -> int:
-    from runner.session.run_status import status_of
-
-    return status_of(directory).revision
-
-
-def _tell(revisions: list[Any], quiet: bool = False) -> None:
-    """What an interrupted retry had brought, and has taken effect now."""
-    for revision in revisions:
+def _print_revisions(session: Session, quiet: bool = False) -> int:
+    """Say what an interrupted retry had brought, and has taken effect now; how many revisions that made."""
+    for revision in session.revisions.new:
         say(revision.text(), quiet)
+    return len(session.revisions.new)
 
 
-def _print(document: dict[str, Any]) -> None:
-    typer.echo(json.dumps(document, ensure_ascii=False))
+def _print_outcome(session: Session, before: int, details: dict[str, Any] | None, reader: str = "") -> None:
+    """Print the new revision, if any came after the first so many; with details as JSON."""
+    from runner.session import status_of
+
+    revisions, directory = session.revisions.new, session.run.path
+    number = revisions[-1].number if revisions else status_of(directory).revision
+    is_new = len(revisions) > before
+    if details is not None:
+        head = {"run": session.config.name, "directory": str(directory), "revision": number, "new": is_new}
+        typer.echo(json.dumps(head | details, ensure_ascii=False))
+    else:
+        typer.echo(revisions[-1].text() if is_new else f"nothing changed: revision {number} stands{reader}")

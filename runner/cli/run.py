@@ -6,146 +6,91 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from runner.errors import InputError, JuryboxError, StoppedEarly
 from runner.filesystem import is_full
+from runner.session.inline_config import RunArguments
 
 from .options import (
     CONFIG_ENDINGS,
-    Adhoc,
-    BaseUrlOption,
-    BatchOption,
-    FieldOption,
+    AddressOption,
     JsonOption,
-    JudgeOption,
-    KeyOption,
-    LabelOption,
-    LimitOption,
     LocalOption,
-    ModelOption,
-    NameOption,
-    OnOption,
-    OutOption,
-    ReferenceOption,
-    SampleOption,
-    SeedOption,
-    SetOption,
-    SourceArgument,
-    check_place,
+    QuietOption,
+    VerboseOption,
+    YesOption,
     named_run,
     same_command,
-    sample_of,
     say,
+    with_run_arguments,
 )
 from .show import current_report, print_report
+
+if TYPE_CHECKING:
+    from runner.report import Report
+    from runner.session import Plan, Session
 
 ASK_ABOVE_USD = 1.0
 ASK_ABOVE_CALLS = 10_000
 """On a terminal `run` asks above this estimate; the second where a model has no price."""
 
 
+@with_run_arguments()
 def run(
-    source: SourceArgument,
-    judge: JudgeOption = None,
-    model: ModelOption = None,
-    base_url: BaseUrlOption = None,
-    api_key_env: KeyOption = None,
-    reference: ReferenceOption = None,
-    on: OnOption = None,
-    field: FieldOption = None,
-    label: LabelOption = None,
-    name: NameOption = None,
-    batch: BatchOption = None,
-    overrides: SetOption = None,
-    out: OutOption = None,
-    limit: LimitOption = None,
-    sample: SampleOption = None,
-    seed: SeedOption = None,
-    address: Annotated[str | None, typer.Option(help="Judge on the Ray cluster at this address.")] = None,
+    arguments: RunArguments,
+    address: AddressOption = None,
     local: LocalOption = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before spending.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress on stderr.")] = False,
+    yes: YesOption = False,
+    quiet: QuietOption = False,
     as_json: JsonOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", help="Log events of the work to stderr.")] = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Judge the items of a config, or items files by judges and models given here; the same command resumes."""
     from runner.log import configure
-    from runner.session.session import Session, missing_keys
 
     configure("debug" if verbose else None)
-    check_place(local, address)
-    adhoc = Adhoc(judge, model, base_url, api_key_env, reference, on, field, label, name, batch)
-    wanted = named_run(source, adhoc, overrides, out)
-    config, directory = wanted.config, wanted.directory
-    drawn = sample_of(config, limit, sample, seed)
+    request = named_run(replace(arguments, address=address, local=local, progress=not quiet))
     stopped: JuryboxError | None = None
     # A judge's own code may print; stdout carries the result.
-    with (
-        show_stops(directory, as_json),
-        redirect_stdout(sys.stderr),
-        Session(config, wanted.base, directory, limit=limit, sample=drawn) as session,
-    ):
+    with show_stops(request.directory, as_json), redirect_stdout(sys.stderr), request.session() as session:
         plan = session.plan()
-        if session.publishing.restored is not None:
-            say(session.publishing.restored.text, quiet)
-        told = len(session.revising.made)
-        for revision in session.revising.made:
+        if session.publisher.restored is not None:
+            say(session.publisher.restored.text, quiet)
+        before = len(session.revisions.new)
+        for revision in session.revisions.new:
             say(revision.text(), quiet)
         if plan.complete:
             say(f"nothing to do: all {plan.trials:,} trials are judged", quiet)
         else:
-            if address is None and (problems := missing_keys(config)):
-                raise InputError(problems[0])
-            say(summary(plan), quiet)
-            confirm(plan, yes)
+            approve(session, plan, address=address, yes=yes, quiet=quiet)
             stopped = judge_run(session, plan, address=address, local=local, quiet=quiet)
         report = finish_run(session, stopped)
-    for revision in session.revising.made[told:]:
+    for revision in session.revisions.new[before:]:
         say(revision.text(), quiet)
     stopped = describe_published(session, stopped, quiet)
     command = None if stopped is None else f"{same_command()}  # goes on with the run"
     print_report(report, as_json, next_command=command)
-    if stopped is not None:
-        raise stopped
-    if report.over_limit:
-        raise typer.Exit(3)
+    conclude(stopped, report)
 
 
-def plan(
-    source: SourceArgument,
-    judge: JudgeOption = None,
-    model: ModelOption = None,
-    base_url: BaseUrlOption = None,
-    api_key_env: KeyOption = None,
-    reference: ReferenceOption = None,
-    on: OnOption = None,
-    field: FieldOption = None,
-    label: LabelOption = None,
-    name: NameOption = None,
-    batch: BatchOption = None,
-    overrides: SetOption = None,
-    out: OutOption = None,
-    limit: LimitOption = None,
-    sample: SampleOption = None,
-    seed: SeedOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show what a run would judge and cost, and one rendered prompt per template; no call is made."""
-    from runner.session.dry_run import preview
+@with_run_arguments()
+def plan(arguments: RunArguments, as_json: JsonOption = False) -> None:
+    """Show what `run` would judge and cost, and one rendered prompt per template; no call is made."""
+    from runner.session import preview
 
-    adhoc = Adhoc(judge, model, base_url, api_key_env, reference, on, field, label, name, batch)
-    wanted = named_run(source, adhoc, overrides, out)
-    drawn = sample_of(wanted.config, limit, sample, seed)
-    shown = preview(wanted.config, wanted.base, wanted.directory, limit, drawn)
+    request = named_run(arguments)
+    shown = preview(request.config, request.base, request.directory, arguments.limit, request.sample)
     typer.echo(json.dumps(shown.document(), ensure_ascii=False, indent=2) if as_json else shown.text())
 
 
+@with_run_arguments("items", "base_url", "api_key_env", "reference", "on", "fields", "overrides")
 def try_(
-    source: SourceArgument,
+    arguments: RunArguments,
     item: Annotated[
         str | None, typer.Option(metavar="ID", help="The item; by default, for each judge, the first it takes.")
     ] = None,
@@ -157,12 +102,6 @@ def try_(
         list[str] | None,
         typer.Option(metavar="NAME", help="Of a config only this model; else as for run; repeatable."),
     ] = None,
-    base_url: BaseUrlOption = None,
-    api_key_env: KeyOption = None,
-    reference: ReferenceOption = None,
-    on: OnOption = None,
-    field: FieldOption = None,
-    overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make one real call per judge and model, and show the prompt, the reply and how it was read; nothing is kept."""
@@ -174,37 +113,37 @@ def try_(
     from runner.session.single_call import describe_failure, try_once
 
     configure(None)
-    from_config = any(path.endswith(CONFIG_ENDINGS) for path in source)
-    adhoc = Adhoc(
-        judge=None if from_config else judge,
-        model=None if from_config else model,
-        base_url=base_url,
-        api_key_env=api_key_env,
-        reference=reference,
-        on=on,
-        field=field,
-    )
-    wanted = named_run(source, adhoc, overrides, None)
-    judges = load_judges(wanted.config, wanted.base)
+    from_config = any(path.endswith(CONFIG_ENDINGS) for path in arguments.items)
+    request = named_run(arguments if from_config else replace(arguments, judge=judge, model=model))
+    judges = load_judges(request.config, request.base)
     select = {"judge": judge or (), "model": model or ()} if from_config else {}
-    tried = asyncio.run(try_once(wanted.config, judges, wanted.base, item_id=item, **select))
+    calls = asyncio.run(try_once(request.config, judges, request.base, item_id=item, **select))
     if as_json:
-        typer.echo(json.dumps({"tried": [each.document() for each in tried]}, ensure_ascii=False))
+        typer.echo(json.dumps({"tried": [call.document() for call in calls]}, ensure_ascii=False))
     else:
-        typer.echo("\n\n".join(each.text() for each in tried))
-    if (error := describe_failure(tried)) is not None:
+        typer.echo("\n\n".join(call.text() for call in calls))
+    if (error := describe_failure(calls)) is not None:
         raise error
-    if any(not isinstance(each.reading, Scored) for each in tried):
+    if any(not isinstance(call.reading, Scored) for call in calls):
         raise typer.Exit(3)
 
 
-def judge_run(session: Any, plan: Any, *, address: str | None, local: bool, quiet: bool) -> JuryboxError | None:
+def approve(session: Session, plan: Plan, *, address: str | None, yes: bool, quiet: bool) -> None:
+    """Say what is about to be paid, and ask where that is much; InputError where a key is missing."""
+    from runner.session.session import missing_keys
+
+    if address is None and (problems := missing_keys(session.config)):
+        raise InputError(problems[0])
+    say(summary(plan), quiet)
+    confirm(plan, yes)
+
+
+def judge_run(session: Session, plan: Plan, *, address: str | None, local: bool, quiet: bool) -> JuryboxError | None:
     """Judge what the plan leaves to do, with progress on stderr; why it stopped before the end, if it did."""
     from runner.session.progress import Progress
     from runner.session.session import local_pool, ray_pool
 
-    accounts = {model.name: model.account_name for model in session.config.models}
-    with Progress(quiet=quiet, accounts=accounts) as progress:
+    with Progress.of(session.config, quiet=quiet) as progress:
         try:
             session.judge(
                 plan,
@@ -230,7 +169,7 @@ def show_stops(directory: Path, as_json: bool) -> Iterator[None]:
         raise
 
 
-def finish_run(session: Any, stopped: JuryboxError | None) -> Any:
+def finish_run(session: Session, stopped: JuryboxError | None) -> Report:
     """The report, after everything judged is published."""
     try:
         return session.finish()
@@ -239,19 +178,27 @@ def finish_run(session: Any, stopped: JuryboxError | None) -> Any:
         raise stopped or error from None
 
 
-def describe_published(session: Any, stopped: JuryboxError | None, quiet: bool) -> JuryboxError | None:
+def describe_published(session: Session, stopped: JuryboxError | None, quiet: bool) -> JuryboxError | None:
     """Say where the results are published; why the command stopped, be it that not all of them are."""
-    if session.publishing.trouble is None:
-        if session.publishing.published is not None:
-            say(f"published: {session.publishing.published}", quiet)
+    if session.publisher.trouble is None:
+        if session.publisher.published is not None:
+            say(f"published: {session.publisher.published}", quiet)
         return stopped
     if stopped is not None:
-        say(session.publishing.trouble)
+        say(session.publisher.trouble)
         return stopped
-    return StoppedEarly(session.publishing.trouble)
+    return StoppedEarly(session.publisher.trouble)
 
 
-def summary(plan: Any) -> str:
+def conclude(stopped: JuryboxError | None, report: Report) -> None:
+    """End with the status of what came out."""
+    if stopped is not None:
+        raise stopped
+    if report.over_limit:
+        raise typer.Exit(3)
+
+
+def summary(plan: Plan) -> str:
     """Trials, already done and the estimate: what stands before the first paid call."""
     lines = [f"{plan.trials:,} trials, {plan.judged:,} already judged, {plan.trials - plan.judged:,} to judge"]
     if plan.again:
@@ -268,7 +215,7 @@ def summary(plan: Any) -> str:
     return "\n".join(lines)
 
 
-def confirm(plan: Any, yes: bool) -> None:
+def confirm(plan: Plan, yes: bool) -> None:
     """Ask on a terminal before much is spent."""
     if yes or not sys.stdin.isatty():
         return

@@ -63,11 +63,11 @@ class StopSignal:
                 self._loop = self._orders = None
 
 
-def run_in_thread(work: Callable[[], None], switch: StopSignal) -> None:
+def run_in_thread(work: Callable[[], None], signal: StopSignal) -> None:
     """Carry out `work`, which runs a loop of its own, beside whatever loop runs here, and wait for it.
 
-    What interrupts the waiting (Ctrl-C, a notebook's interrupt, a handler of the caller's) turns the switch, and is
-    raised once the work has ended; a third time it is raised at once, and the switch tells what is `left`.
+    What interrupts the waiting (Ctrl-C, a notebook's interrupt, a handler of the caller's) gives the signal, and is
+    raised once the work has ended; a third time it is raised at once, and the signal has what is `left`.
     """
     done: Future[None] = Future()
 
@@ -89,16 +89,16 @@ def run_in_thread(work: Callable[[], None], switch: StopSignal) -> None:
         except BaseException as error:
             interrupts.append(error)
             if len(interrupts) > 2:
-                switch.left = done
+                signal.left = done
                 raise
-            switch.stop(Interrupted("interrupted; the same call goes on"))
+            signal.stop(Interrupted("interrupted; the same call goes on"))
     if interrupts:
         raise interrupts[0]
     done.result()
 
 
-async def run_in_executor_until_stopped(work: Callable[[], T], switch: StopSignal) -> T:
-    """Await `work`, which runs a loop of its own, on a thread. Cancelling turns the switch and waits for its end."""
+async def run_in_executor_until_stopped(work: Callable[[], T], signal: StopSignal) -> T:
+    """Await `work`, which runs a loop of its own, on a thread. Cancelling gives the signal and waits for its end."""
     running = asyncio.get_running_loop().run_in_executor(None, work)
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
@@ -106,8 +106,8 @@ async def run_in_executor_until_stopped(work: Callable[[], T], switch: StopSigna
             await asyncio.wait([running])
         except asyncio.CancelledError as error:
             cancelled = error
-            switch.stop(Interrupted("cancelled; the same call goes on"))
+            signal.stop(Interrupted("cancelled; the same call goes on"))
     if cancelled is not None:
-        running.exception()  # asked for, so that it is not told as forgotten
+        running.exception()  # asked for, so that it is not reported as forgotten
         raise cancelled
     return running.result()

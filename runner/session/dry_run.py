@@ -78,14 +78,14 @@ class Preview:
 
 
 def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, sample: Sample | None = None) -> Preview:
-    """Stage the items aside, plan, and see what the directory's ledger has of it."""
+    """Stage the items in a scratch directory, plan, and see what the run directory's ledger has of it."""
     judges = load_judges(config, base)
     known = judge_models(config, judges)
     run = RunDirectory(directory)
     if (manifest := run.manifest()) is not None:
         check_same_meaning(directory, manifest["meaning"], manifest_of(config, judges, known)["meaning"])
-    with tempfile.TemporaryDirectory(prefix="jurybox-plan-") as aside:
-        staged = stage(config, judges, base, Path(aside) / "items", sample, limit)
+    with tempfile.TemporaryDirectory(prefix="jurybox-plan-") as scratch:
+        staged = stage(config, judges, base, Path(scratch) / "items", sample, limit)
         shards = planned_shards(config, judges, staged, limit)
         done: dict[int, int] = {}
         if run.ledger.is_file():
@@ -101,9 +101,9 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
             for text, count in staged.judges[judge.name]["cautions"].items()
         ]
         notes += [
-            f"{staged.judges[judge.name]['unrouted']:,} items are not routed by {judge.name} and left out"
+            f"{unrouted:,} items are not routed by {judge.name} and left out"
             for judge in judges
-            if staged.judges[judge.name]["unrouted"]
+            if (unrouted := staged.judges[judge.name]["unrouted"])
         ]
         if staged.controls:
             notes.append(f"{staged.controls:,} control items are among the trials; they count in no result")
@@ -113,8 +113,8 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
             trials=sum(shard.trials for shard in shards),
             judged=sum(done.values()),
             estimates=estimates(shards, done, staged, known),
-            sampling={f"{judge} × {model}": pair.sampling.body() for (judge, model), pair in known.items()},
-            structured={f"{judge} × {model}": pair.structured for (judge, model), pair in known.items()},
+            sampling={f"{judge} × {model}": each.sampling.body() for (judge, model), each in known.items()},
+            structured={f"{judge} × {model}": each.structured for (judge, model), each in known.items()},
             prompts=prompts,
             notes=notes,
         )

@@ -1,68 +1,97 @@
-"""A run without a config file: the config that items, judges and models given by name stand for.
+"""The arguments of a run, from the command line or from Python, and the config that they stand for without a file.
 
-Pure. What it makes is an ordinary config mapping, checked by `parse_config` like any other.
+Pure. What comes out is an ordinary config mapping, checked by `parse_config` like any other.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 from urllib.parse import urlsplit
+
+from runner.errors import InputError
 
 OPENAI_HOST = "api.openai.com"
 OPENAI_KEY = "OPENAI_API_KEY"
 
 _ENDING = re.compile(r"(\.(jsonl|ndjson|json|csv|parquet|eval))?(\.gz)?$", re.IGNORECASE)
 _WILD = re.compile(r"[*?\[]")
+_OF_ITEMS = (
+    *("judge", "model", "base_url", "api_key_env", "limits", "batch", "sampling"),
+    *("reference", "on", "fields", "labels", "name"),
+)
 
 
-def adhoc_config(
-    items: str | PathLike[str] | Sequence[str | PathLike[str]] | None,
-    *,
-    judges: Sequence[str | Mapping[str, Any]],
-    models: Sequence[str | Mapping[str, Any]],
-    base_url: str | None = None,
-    api_key_env: str | None = None,
-    reference: str | None = None,
-    on: str | None = None,
-    fields: Mapping[str, str] | None = None,
-    labels: Mapping[str, Any] | None = None,
-    name: str | None = None,
-    out: str | PathLike[str] | None = None,
-    **top: Any,
-) -> dict[str, Any]:
-    """The config mapping of a run without a file.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RunArguments:
+    """What a run is called with. `jurybox.run` and the options of `jurybox run` say what each argument means."""
 
-    `items` is a path, glob or URL, or several; None leaves `items.path` to the caller. A model given by its id alone is
-    one of OpenAI's, or of `base_url`. OPENAI_API_KEY is named as its key only where the requests go to OpenAI: no other
-    endpoint gets a key unless `api_key_env` names one. `labels`: name → column (true or false), or a config's mapping.
-    `top`: further keys of the config, such as `repeats` or `budget`.
+    items: Any
+    """Paths of items or of a config; from Python also a config's mapping, or rows in memory."""
+    judge: Any = None
+    model: Any = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    limits: Mapping[str, Any] | None = None
+    batch: int | None = None
+    sampling: Mapping[str, Any] | None = None
+    reference: str | None = None
+    on: str | None = None
+    fields: Mapping[str, str] | None = None
+    labels: Mapping[str, Any] | None = None
+    name: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Further keys of a config."""
+    overrides: Sequence[str] = ()
+    out: str | PathLike[str] | None = None
+    limit: int | None = None
+    sample: int | None = None
+    seed: int | None = None
+    local: bool = False
+    address: str | None = None
+    progress: bool = True
+
+    def names_of_items(self) -> list[str]:
+        """The arguments in use that go with items alone: a config has a place of its own for each."""
+        own = [name for name in _OF_ITEMS if getattr(self, name) not in (None, [], {})]
+        return own + [name for name, value in self.settings.items() if value is not None]
+
+
+def as_list(value: Any) -> list[Any]:
+    """One or several, as a list."""
+    if isinstance(value, str | Mapping | PathLike) or not isinstance(value, Iterable):
+        return [value]
+    return list(value)
+
+
+def inline_config(arguments: RunArguments) -> dict[str, Any]:
+    """The config of a run without a file. Items are paths, globs or URLs; judges are names or a config's entries.
+
+    A model that is an id alone is one of OpenAI's, or of `base_url`. OPENAI_API_KEY is named as its key only where the
+    requests go to OpenAI: no other endpoint gets a key unless `api_key_env` names one.
     """
-    paths = [] if items is None else [items] if isinstance(items, str | PathLike) else list(items)
-    written = [str(path) for path in paths]
-    made: dict[str, Any] = {}
-    if written:
-        made["path"] = written[0] if len(written) == 1 else written
-    if reference is not None or on is not None:
-        made["join"] = {key: value for key, value in (("path", reference), ("on", on)) if value is not None}
-    if fields:
-        made["fields"] = dict(fields)
-    if labels:
-        made["labels"] = {
-            label: {"field": entry} if isinstance(entry, str) else dict(entry) for label, entry in labels.items()
+    paths = [str(path) for path in as_list(arguments.items)]
+    items: dict[str, Any] = {"path": paths[0] if len(paths) == 1 else paths}
+    join = {"path": arguments.reference, "on": arguments.on}
+    if any(value is not None for value in join.values()):
+        items["join"] = {key: value for key, value in join.items() if value is not None}
+    if arguments.fields:
+        items["fields"] = dict(arguments.fields)
+    if arguments.labels:
+        items["labels"] = {
+            label: {"field": entry} if isinstance(entry, str) else dict(entry)
+            for label, entry in arguments.labels.items()
         }
-    config: dict[str, Any] = {
-        "name": name or run_name(written),
-        "items": made,
-        "judges": list(judges),
-        "models": [_model(model, base_url, api_key_env) for model in models],
-        **top,
+    return {
+        "name": arguments.name or run_name(paths),
+        "items": items,
+        "judges": [_judge(entry, arguments) for entry in as_list(arguments.judge)],
+        "models": [_model(entry, arguments) for entry in as_list(arguments.model)],
+        **arguments.settings,
     }
-    if out is not None:
-        config["out"] = str(out)
-    return config
 
 
 def run_name(paths: Sequence[str]) -> str:
@@ -75,14 +104,26 @@ def run_name(paths: Sequence[str]) -> str:
     return stem if stem.strip(".") else "items"
 
 
-def _model(model: str | Mapping[str, Any], base_url: str | None, api_key_env: str | None) -> dict[str, Any]:
-    if not isinstance(model, str):
-        return dict(model)
-    made = {"name": model, "model": model}
-    if base_url is not None:
-        made["base_url"] = base_url
-    if api_key_env is not None:
-        made["api_key_env"] = api_key_env
-    elif base_url is None or urlsplit(base_url).hostname == OPENAI_HOST:
-        made["api_key_env"] = OPENAI_KEY
-    return made
+def _judge(entry: str | Mapping[str, Any], arguments: RunArguments) -> dict[str, Any]:
+    own = {"use": entry} if isinstance(entry, str) else dict(entry)
+    return _defaults(batch=arguments.batch, sampling=arguments.sampling) | own
+
+
+def _model(entry: Any, arguments: RunArguments) -> dict[str, Any]:
+    if not isinstance(entry, str | Mapping):
+        raise InputError(f"model: an id or a mapping is wanted, not {type(entry).__name__}")
+    base_url, key = arguments.base_url, arguments.api_key_env
+    if isinstance(entry, str):
+        own: dict[str, Any] = {"name": entry, "model": entry}
+        if base_url is None or urlsplit(base_url).hostname == OPENAI_HOST:
+            key = key or OPENAI_KEY
+    else:
+        own = {"name": entry["model"], **entry} if "model" in entry else dict(entry)
+        key = None if "api_key_file" in own else key
+    return _defaults(base_url=base_url, api_key_env=key, limits=arguments.limits) | own
+
+
+def _defaults(**values: Any) -> dict[str, Any]:
+    """The values that are there, mappings as data of their own."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}

@@ -11,6 +11,11 @@ from judges import Judge, Scale
 
 _WIDTH = 110
 _INDENT = 14
+_STRUCTURED = {
+    "off": "free text",
+    "auto": "the schema is enforced where the endpoint can",
+    "require": "the schema is enforced",
+}
 
 
 def listing(judges: Sequence[Judge]) -> str:
@@ -40,7 +45,10 @@ def description(judge: Judge) -> dict[str, Any]:
         "fingerprint": judge.fingerprint,
         **{name: value for name, value in judge.meaning.items() if name not in ("templates", "batch")},
         "batch": judge.batch,
-        "scores": {name: _scale(scale) for name, scale in judge.scales().items()},
+        "scores": {
+            name: {part: getattr(scale, part) for part in ("binary", "low", "high", "step")}
+            for name, scale in judge.scales().items()
+        },
         "choices": list(judge.choices),
         "sampling": judge.sampling.body(),
         "schema": judge.response_schema(),
@@ -72,7 +80,7 @@ def describe(judge: Judge) -> str:
         fate = "is an error" if judge.on_unrouted == "error" else "is left out, and counted"
         lines.append(_line("unrouted", f"an item that no route takes {fate}"))
     lines.append(_line("sampling", json.dumps(judge.sampling.body(), ensure_ascii=False)))
-    lines.append(_line("structured", _structured(judge)))
+    lines.append(_line("structured", f"{judge.structured}: {_STRUCTURED[judge.structured]}"))
     if judge.json_hint is not None:
         lines.append(_line("json_hint", judge.json_hint))
     lines += [_line("caution", text) for _, text in judge.cautions]
@@ -119,27 +127,13 @@ def _range(scale: Scale) -> str:
     return f"{low} to {high}{step}{good}"
 
 
-def _scale(scale: Scale) -> dict[str, Any]:
-    return {name: getattr(scale, name) for name in ("binary", "low", "high", "step")}
-
-
 def _bound(to: Any) -> str:
-    if isinstance(to, str):
-        return f"the item's {to}"
-    return f"the item's {to['field']}, as keyed sentences"
+    return f"the item's {to}" if isinstance(to, str) else f"the item's {to['field']}, as keyed sentences"
 
 
 def _route(route: Mapping[str, Any]) -> str:
     when = "every item that is left" if route["when"] is None else json.dumps(route["when"], ensure_ascii=False)
     return f"{when} → {route['template']}"
-
-
-def _structured(judge: Judge) -> str:
-    return {
-        "off": "off: free text",
-        "auto": "auto: the schema is enforced where the endpoint can",
-        "require": "require: the schema is enforced",
-    }[judge.structured]
 
 
 def _first_sentence(text: str) -> str:

@@ -1,6 +1,6 @@
 """What a person sees of a run while it works: a line per judge and model, live on a terminal, plain in a log file.
 
-Hides rich and the pace of printing. What is shown is worked out by pure functions over the aggregator's live counts, so
+Hides rich and how often a line is printed. Pure functions over the aggregator's live counts work out what is shown, so
 the numbers can be tested without a terminal and without waiting.
 """
 
@@ -9,17 +9,16 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TextIO, TypeVar
 
+import rich.progress
 from rich.console import Console
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+from rich.table import Column, Table
 
+from runner.config import RunConfig
 from runner.messages import Snapshot
 
 EVERY_S = 10.0
@@ -29,7 +28,7 @@ STEPS = 10
 WINDOW_S = 30.0
 """The rate is measured over the last seconds, so that a pause shows and an earlier session does not count."""
 
-Pair = tuple[str, str]
+JudgeAndModel = tuple[str, str]
 T = TypeVar("T", int, str)
 
 
@@ -70,25 +69,25 @@ class ThroughputMeter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._seen: dict[Pair, deque[tuple[float, int]]] = {}
+        self._counts: dict[JudgeAndModel, deque[tuple[float, int]]] = {}
 
-    def rate(self, pair: Pair, done: int) -> float | None:
-        """Note what is done by now, and tell the rate."""
+    def rate(self, judge_model: JudgeAndModel, done: int) -> float | None:
+        """The rate, with what is done by now."""
         now = self._clock()
-        seen = self._seen.setdefault(pair, deque())
-        seen.append((now, done))
-        while len(seen) > 2 and seen[1][0] <= now - WINDOW_S:
-            seen.popleft()
-        first_at, first_done = seen[0]
+        counts = self._counts.setdefault(judge_model, deque())
+        counts.append((now, done))
+        while len(counts) > 2 and counts[1][0] <= now - WINDOW_S:
+            counts.popleft()
+        first_at, first_done = counts[0]
         return (done - first_done) / (now - first_at) if now > first_at else None
 
 
 def rows(
     snapshot: Snapshot,
-    pace: ThroughputMeter,
+    throughput: ThroughputMeter,
     throttled: Mapping[str, int] | None = None,
     states: Mapping[str, str] | None = None,
-    suspected: Mapping[Pair, int] | None = None,
+    suspected: Mapping[JudgeAndModel, int] | None = None,
 ) -> list[Row]:
     """The rows to show, in the snapshot's order. `throttled` and `states` are by model."""
     return [
@@ -99,7 +98,7 @@ def rows(
             done=tally.done,
             unscored=tally.done - tally.scored,
             waiting=tally.waiting + tally.parked,
-            rate_per_s=pace.rate((judge, model), tally.done),
+            rate_per_s=throughput.rate((judge, model), tally.done),
             throttled=(throttled or {}).get(model, 0),
             cost_usd=tally.usage.cost_usd,
             note=(states or {}).get(model) or _search((suspected or {}).get((judge, model), 0)),
@@ -110,61 +109,92 @@ def rows(
 
 def line(row: Row) -> str:
     """One row as a plain line."""
+    number = {name: show(row) for name, show in NUMBERS.items()}
     parts = [
-        f"{row.judge} × {row.model}: {percent(row.share)} {row.done:,}/{row.trials:,}",
-        _rate(row),
-        f"unscored {percent(row.unscored / row.done if row.done else 0.0, 1)}",
-        f"429s {row.throttled:,}",
-        dollars(row.cost_usd),
-        f"{duration(row.left_s)} left",
+        f"{row.judge} × {row.model}: {percent(row.share)} {number['done']}",
+        number["rate"],
+        f"unscored {number['unscored']}",
+        *([f"to judge again {row.waiting:,}"] if row.waiting else []),
+        f"429s {number['429s']}",
+        number["cost"],
+        f"{number['left']} left",
+        *([row.note] if row.note else []),
     ]
-    if row.waiting:
-        parts.insert(3, f"to judge again {row.waiting:,}")
-    if row.note:
-        parts.append(row.note)
     return "  ".join(parts)
 
 
-def table(shown: list[Row]) -> Table:
-    """All rows as a table with bars, and what all of them cost together."""
-    view = Table(box=None, pad_edge=False, expand=False)
-    view.add_column("judge × model", overflow="ellipsis", no_wrap=True, max_width=44)
-    view.add_column("", width=20, no_wrap=True)
-    for name in ("done", "rate", "unscored", "429s", "cost", "left"):
-        view.add_column(name, justify="right", no_wrap=True)
-    view.add_column("", overflow="ellipsis", no_wrap=True)
-    for row in shown:
-        view.add_row(
-            Text(f"{row.judge} × {row.model}"),
-            ProgressBar(total=max(row.trials, 1), completed=row.done if row.trials else 1, width=20),
-            f"{row.done:,}/{row.trials:,}",
-            _rate(row),
-            percent(row.unscored / row.done if row.done else 0.0, 1),
-            f"{row.throttled:,}",
-            dollars(row.cost_usd),
-            duration(row.left_s),
-            Text(row.note or (f"{row.waiting:,} to judge again" if row.waiting else "")),
-        )
-    if len(shown) > 1:
-        done, trials = sum(row.done for row in shown), sum(row.trials for row in shown)
-        # The models work side by side, so the run takes as long as its slowest row.
-        left = [row.left_s for row in shown]
-        view.add_row(
-            "all",
-            "",
-            f"{done:,}/{trials:,}",
-            f"{sum(row.rate_per_s or 0.0 for row in shown):,.1f}/s",
-            "",
-            "",
-            dollars(sum(row.cost_usd for row in shown)),
-            duration(None if None in left else max(seconds for seconds in left if seconds is not None)),
-            "",
-        )
-    return view
+NUMBERS: Mapping[str, Callable[[Row], str]] = {
+    "done": lambda row: f"{row.done:,}/{row.trials:,}",
+    "rate": lambda row: _rate(row.rate_per_s),
+    "unscored": lambda row: percent(row.unscored / row.done if row.done else 0.0, 1),
+    "429s": lambda row: f"{row.throttled:,}",
+    "cost": lambda row: dollars(row.cost_usd),
+    "left": lambda row: duration(row.left_s),
+}
+WITH_BAR, WITH_ALL_NUMBERS = 100, 80
+"""Columns of a terminal that shows bars, and of one that shows more than three numbers: no digit is ever cut."""
+
+
+class _Bars(rich.progress.Progress):
+    """A row per judge × model under headings, and below several what all of them come to."""
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Show the rows as they are now."""
+        self.columns = _columns(self.console.width, notes=any(_note(row) for row in rows))
+        shown = {f"{row.judge} × {row.model}": (row, _cells(row)) for row in rows}
+        if len(rows) > 1:
+            shown["all"] = _total(rows)
+        tasks = {task.description: task.id for task in self.tasks}
+        for name in tasks.keys() - shown.keys():
+            self.remove_task(tasks[name])
+        for name, (row, cells) in shown.items():
+            task = tasks[name] if name in tasks else self.add_task(name, cells=cells)
+            done = row.done if row.trials else 1
+            self.update(task, completed=done, total=max(row.trials, 1), cells=cells)
+        self.refresh()
+
+    def make_tasks_table(self, tasks: Iterable[rich.progress.Task]) -> Table:
+        table = super().make_tasks_table(tasks)
+        table.show_header = True
+        return table
+
+
+def _columns(width: int, notes: bool) -> tuple[rich.progress.ProgressColumn, ...]:
+    """The numbers as wide as they are; name, bar and note share what they leave."""
+    names = [name for name in NUMBERS if width >= WITH_ALL_NUMBERS or name in ("done", "cost", "left")]
+    bar = [rich.progress.BarColumn(None, table_column=Column(ratio=2))] if width >= WITH_BAR else []
+    note = [_text("{task.fields[cells][note]}", Column(ratio=3, no_wrap=True, overflow="ellipsis"))] if notes else []
+    return (
+        _text("{task.description}", Column("judge × model", ratio=4, no_wrap=True, overflow="ellipsis")),
+        *bar,
+        *(_text(f"{{task.fields[cells][{name}]}}", Column(name, justify="right", no_wrap=True)) for name in names),
+        *note,
+    )
+
+
+def _text(format: str, column: Column) -> rich.progress.TextColumn:
+    return rich.progress.TextColumn(format, justify=column.justify, markup=False, table_column=column)
+
+
+def _note(row: Row) -> str:
+    return row.note or (f"{row.waiting:,} to judge again" if row.waiting else "")
+
+
+def _cells(row: Row) -> dict[str, str]:
+    return {name: number(row) for name, number in NUMBERS.items()} | {"note": _note(row)}
+
+
+def _total(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
+    counts = {name: sum(getattr(row, name) for row in rows) for name in ("trials", "done", "unscored", "cost_usd")}
+    total = Row("", "", **counts, waiting=0, rate_per_s=sum(row.rate_per_s or 0.0 for row in rows), throttled=0)
+    # The models work side by side, so the run takes as long as its slowest row. Rows of one account share its 429s.
+    left = [row.left_s for row in rows]
+    longest = None if None in left else max(seconds for seconds in left if seconds is not None)
+    return total, _cells(total) | {"429s": "", "left": duration(longest)}
 
 
 class Progress:
-    """Shows a run on stderr while it works. A context manager; `update` is called as often as news comes.
+    """Shows a run on stderr while it works. A context manager; `update` is called as often as counts come.
 
     `accounts` names the account of every model that shares one, so that the account's 429s stand in its models' rows.
     """
@@ -181,29 +211,34 @@ class Progress:
         self._quiet = quiet
         self._stream = stream or sys.stderr
         self._clock = clock
-        self._pace = ThroughputMeter(clock)
+        self._throughput = ThroughputMeter(clock)
         self._rows: list[Row] = []
-        self._live: Live | None = None
-        self._printed: dict[Pair, tuple[float, Row]] = {}
+        self._bars: _Bars | None = None
+        self._printed: dict[JudgeAndModel, tuple[float, Row]] = {}
+
+    @classmethod
+    def of(cls, config: RunConfig, *, quiet: bool) -> Progress:
+        """The progress of a run."""
+        return cls(accounts={model.name: model.account_name for model in config.models}, quiet=quiet)
 
     def __enter__(self) -> Progress:
         if not self._quiet and self._stream.isatty():
             # No thread of its own: it would draw between two lines of a log.
-            self._live = Live(console=Console(file=self._stream), auto_refresh=False)
-            self._live.start()
+            self._bars = _Bars(console=Console(file=self._stream), auto_refresh=False, expand=True)
+            self._bars.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
         elif not self._quiet:
             for row in self._rows:
-                # The rate and the time left change by themselves; they are no news.
-                shown = self._printed[row.judge, row.model][1]
-                if (shown.done, shown.waiting, shown.cost_usd) != (row.done, row.waiting, row.cost_usd):
+                # The rate and the time left change by themselves.
+                last = self._printed[row.judge, row.model][1]
+                if (last.done, last.waiting, last.cost_usd) != (row.done, row.waiting, row.cost_usd):
                     self._print(row)
 
     def update(
@@ -211,7 +246,7 @@ class Progress:
         snapshot: Snapshot,
         throttled: Mapping[str, int] | None = None,
         states: Mapping[str, str] | None = None,
-        suspected: Mapping[Pair, int] | None = None,
+        suspected: Mapping[JudgeAndModel, int] | None = None,
     ) -> None:
         """Show the newest counts. `throttled`: 429s by account; `states`: a word by account, as `endpoint away`;
         `suspected`: trials that may kill their workers.
@@ -220,9 +255,9 @@ class Progress:
             return
         models = {model for _, model in snapshot.tallies}
         by_model = self._by_model(throttled, models), self._by_model(states, models)
-        self._rows = rows(snapshot, self._pace, *by_model, suspected)
-        if self._live is not None:
-            self._live.update(table(self._rows), refresh=True)
+        self._rows = rows(snapshot, self._throughput, *by_model, suspected)
+        if self._bars is not None:
+            self._bars.show(self._rows)
             return
         for row in self._rows:
             if self._is_due(row):
@@ -233,17 +268,13 @@ class Progress:
         return {model: by_account[name] for model, name in accounts.items() if by_account and name in by_account}
 
     def _is_due(self, row: Row) -> bool:
-        before = self._printed.get((row.judge, row.model))
-        if before is None:
+        printed_at, last = self._printed.get((row.judge, row.model), (0.0, None))
+        if last is None:
             return True
-        printed_at, shown = before
-        if shown.done >= shown.trials:
-            return shown.done != row.done or shown.trials != row.trials
-        return (
-            self._clock() - printed_at >= EVERY_S
-            or int(row.share * STEPS) > int(shown.share * STEPS)
-            or row.note != shown.note
-        )
+        if last.done >= last.trials:
+            return (last.done, last.trials) != (row.done, row.trials)
+        is_step = int(row.share * STEPS) > int(last.share * STEPS)
+        return is_step or row.note != last.note or self._clock() - printed_at >= EVERY_S
 
     def _print(self, row: Row) -> None:
         self._printed[row.judge, row.model] = (self._clock(), row)
@@ -251,7 +282,7 @@ class Progress:
             self._stream.write(line(row) + "\n")
             self._stream.flush()
         except OSError:
-            # A file on a full disk, or a reader that has gone: nobody is told, and the run goes on.
+            # A file on a full disk, or a reader that has gone: the run goes on without progress.
             self._quiet = True
 
 
@@ -274,13 +305,11 @@ def duration(seconds: float | None) -> str:
     """A time as `8s`, `3m 05s` or `2h 10m`; `?` where it is not known."""
     if seconds is None:
         return "?"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02d}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+    minutes, whole = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {whole:02d}s" if minutes else f"{whole}s"
+    return f"{minutes // 60}h {minutes % 60:02d}m"
 
 
-def _rate(row: Row) -> str:
-    return "?/s" if row.rate_per_s is None else f"{row.rate_per_s:,.1f}/s"
+def _rate(per_s: float | None) -> str:
+    return "?/s" if per_s is None else f"{per_s:,.1f}/s"

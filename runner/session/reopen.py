@@ -1,4 +1,4 @@
-"""A finished or stopped run taken up again by its directory alone: config and judges as its manifest has them.
+"""Opens a finished or stopped run again by its directory alone: config and judges as its manifest has them.
 
 Hides where the code of judges in Python comes from, which no manifest is trusted with, and what a manifest leaves out.
 """
@@ -42,17 +42,17 @@ def _with_code(judge: Judge, ref: str, base: Path) -> Judge:
     if not judge.code:
         return judge
     try:
-        found = load_judge(ref, base)
+        loaded = load_judge(ref, base)
     except JudgeError as error:
         raise InputError(
             f"judge {judge.name!r} reads or scores in Python, and its code is not where it was: {error}; "
             "name the run's config with --config"
         ) from None
-    if found.fingerprint != judge.fingerprint:
+    if loaded.fingerprint != judge.fingerprint:
         raise InputError(
             f"judge {judge.name!r} reads or scores in Python, and {ref} is not the code of this run any more"
         )
-    return found
+    return loaded
 
 
 def _check_whole(config: RunConfig) -> None:

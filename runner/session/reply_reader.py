@@ -65,14 +65,8 @@ class Reader:
                 if count == 1 and not self._by_item:
                     (own,) = self.judge.outcomes(reading, (_NO_ITEM,))
                     scores = self.judge.scores(own.verdict, _NO_ITEM) if isinstance(own, Scored) else None
-                return {
-                    "state": "scored",
-                    "verdict": verdict,
-                    "scores": scores,
-                    "stage": provenance.stage,
-                    "reason": None,
-                    "notes": provenance.notes,
-                }
+                head = {"state": "scored", "verdict": verdict, "scores": scores, "stage": provenance.stage}
+                return {**head, "reason": None, "notes": provenance.notes}
             case Malformed(code, _):
                 return _without_verdict("malformed", code.value)
             case Refused(by, _):
@@ -97,10 +91,10 @@ class ReplyDefaults:
     finish_reason: str = "stop"
 
 
-def lines_read(source: Source, usual: ReplyDefaults) -> Iterator[bytes]:
+def read_lines(source: Source, defaults: ReplyDefaults) -> Iterator[bytes]:
     """A line of JSON for each line of `source`, in blocks: what came in together goes out together."""
     number = 0
-    read = _line_reader(usual)
+    read = _line_reader(defaults)
     for lines in _lines(source):
         answers = []
         for line in lines:
@@ -122,9 +116,9 @@ class _LineError(ValueError):
     """What is wrong with a line."""
 
 
-def _line_reader(usual: ReplyDefaults) -> Any:
+def _line_reader(defaults: ReplyDefaults) -> Any:
     @lru_cache(JUDGES)
-    def named(name: str) -> Reader | str:
+    def load(name: str) -> Reader | str:
         # A Python judge is code, and a line of data must not run code.
         if ".py" in name and not name.endswith((".yaml", ".yml")):
             return f"the judge {name!r} is Python: only --judge may name it"
@@ -136,23 +130,23 @@ def _line_reader(usual: ReplyDefaults) -> Any:
     def reader_of(row: dict[str, Any]) -> Reader:
         name = row.get("judge")
         if name is None:
-            if usual.reader is None:
+            if defaults.reader is None:
                 raise _LineError("judge is missing: neither the line nor --judge names one")
-            return usual.reader
+            return defaults.reader
         if not isinstance(name, str):
             raise _LineError("judge must be a name or a path")
-        if usual.reader is not None and name == usual.reader.judge.name:
-            return usual.reader
-        found = named(name)
-        if isinstance(found, str):
-            raise _LineError(found)
-        return found
+        if defaults.reader is not None and name == defaults.reader.judge.name:
+            return defaults.reader
+        loaded = load(name)
+        if isinstance(loaded, str):
+            raise _LineError(loaded)
+        return loaded
 
     def read(number: int, line: bytes | None) -> dict[str, Any]:
         try:
             row = _row(line if number > 1 or line is None else line.removeprefix(BOM))
             reader = reader_of(row)
-            return reader.read(_reply(row, usual.finish_reason), _count(row, reader, usual.count))
+            return reader.read(_reply(row, defaults.finish_reason), _count(row, reader, defaults.count))
         except _LineError as error:
             return _without_verdict("error", f"line {number}: {error}")
         except InputError as error:
@@ -204,10 +198,10 @@ def _reply(row: dict[str, Any], finish_reason: str) -> Reply:
     return Reply(text, row.get("finish_reason") or finish_reason, row.get("refusal"), row.get("reasoning"))
 
 
-def _count(row: dict[str, Any], reader: Reader, usual: int | None) -> int:
+def _count(row: dict[str, Any], reader: Reader, default: int | None) -> int:
     count = row.get("count")
     if count is None:
-        return usual if usual is not None and reader.judge.is_list else 1
+        return default if default is not None and reader.judge.is_list else 1
     if not isinstance(count, int) or isinstance(count, bool):
         raise _LineError("count must be a whole number")
     if fault := count_fault(count, reader.judge):

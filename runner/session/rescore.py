@@ -2,11 +2,8 @@
 
 No request is made. The first reply of a trial that today's reader can read decides, as it would have had this reader
 been there from the start; where none can be read, what the deciding attempt ended with stands, read by today's reader.
-Hides the walk over shards, one at a time, so that memory does not grow with the run.
-
-Makes the new revisions of a run directory's judgments and keeps what its manifest says of them.
-
-Both ways go through here: reading the stored replies again, and letting what a retry has brought take effect.
+Hides the walk over shards, one at a time, so that memory does not grow with the run. Both kinds of new revision, this
+one and what a retry has brought, go through `RevisionMaker`, which keeps what the manifest says of them.
 """
 
 from __future__ import annotations
@@ -303,20 +300,19 @@ def _state_of(judgment: Judgment) -> JudgmentState:
 class RevisionMaker:
     """The revisions made of one run directory in this session."""
 
-    def __init__(self, run: RunDirectory, pairs: Mapping[tuple[str, str], JudgeModel]) -> None:
+    def __init__(self, run: RunDirectory, judge_models: Mapping[tuple[str, str], JudgeModel]) -> None:
         self._run = run
-        self._pairs = pairs
-        self.made: list[Revision] = []
-        """In order."""
+        self._judge_models = judge_models
+        self.new: list[Revision] = []
+        """The revisions of this session, in order."""
 
     def rescore(self, ledger: Ledger, staged: Staged) -> RevisionDiff:
         """Read all replies again."""
-        # Here, since it brings all that asks an endpoint: a second of start-up that other commands do not pay.
-        pass  # MOVED-EMPTY
-
-        modes = StructuredModes(self._pairs, ledger.meta)
-        pairs = {name: replace(pair, mode=modes.get(name, pair.mode)) for name, pair in self._pairs.items()}
-        changes, revision = rescore(ledger, staged, pairs, _names(ledger, lambda: staged))
+        modes = StructuredModes(self._judge_models, ledger.meta)
+        judge_models = {
+            name: replace(each, mode=modes.get(name, each.mode)) for name, each in self._judge_models.items()
+        }
+        changes, revision = rescore(ledger, staged, judge_models, _names(ledger, lambda: staged))
         self._add(revision, ledger)
         return changes
 
@@ -332,7 +328,7 @@ class RevisionMaker:
 
     def _add(self, revision: Revision | None, ledger: Ledger) -> None:
         if revision is not None:
-            self.made.append(revision)
+            self.new.append(revision)
             self._run.write_manifest((self._run.manifest() or {}) | {"revisions": list_changes(ledger)})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,7 @@ from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.messages import CostBound, Tally
 from runner.report import Report, build
-from runner.report.notices import describe_unsettled as unsettled
-from runner.report.notices import unsettled_document
+from runner.report.notices import describe_unsettled, unsettled_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +71,15 @@ class Status:
 
     def document(self) -> dict[str, Any]:
         """As JSON-able data."""
-        pairs = [
+        judge_models = [
             {"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()
         ]
-        names = (
-            *("name", "directory", "trials", "done", "controls", "controls_done", "again", "waiting"),
-            *("revision", "cost_usd"),
-        )
-        head = {name: getattr(self, name) for name in names}
-        head["unsettled"] = unsettled_document(self.unsettled)
+        document: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        del document["tallies"], document["publishing"]
         if self.publishing is not None:
-            head["publishing"] = dict(zip(("place", "behind"), self.publishing, strict=True))
-        return {**head, "complete": self.complete, "judge_models": pairs}
+            document["publishing"] = dict(zip(("place", "behind"), self.publishing, strict=True))
+        unsettled = unsettled_document(self.unsettled)
+        return {**document, "unsettled": unsettled, "complete": self.complete, "judge_models": judge_models}
 
     def text(self) -> str:
         """As a person reads it."""
@@ -93,7 +89,7 @@ class Status:
         if self.revision > 1:
             lines[0] += f", revision {self.revision}"
         if self.unsettled:
-            lines.append(f"  {unsettled(self.unsettled)}")
+            lines.append(f"  {describe_unsettled(self.unsettled)}")
         if self.publishing is not None and self.publishing[1]:
             place, behind = self.publishing
             lines.append(f"  publishing to {place} is behind by {behind:,} judgments and requests")

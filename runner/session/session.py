@@ -84,7 +84,7 @@ class Plan:
 
 
 class Session:
-    """A run directory held by this process. Use as a context manager; `prepare`, then `judge`, then `finish`."""
+    """A run directory held by this process. Use as a context manager; `plan`, then `judge`, then `finish`."""
 
     def __init__(
         self,
@@ -99,15 +99,15 @@ class Session:
         """`judges`: those of `config.judges`, in its order, where they are loaded already."""
         self.config = config
         self.judges = load_judges(config, base) if judges is None else list(judges)
-        self.pairs = judge_models(config, self.judges)
+        self.judge_models = judge_models(config, self.judges)
         self.run = RunDirectory(directory)
         self._base = base
         self._limit = limit
         self._sample = sample
         self._stack = ExitStack()
         self.staged: Staged | None = None
-        self.revising = RevisionMaker(self.run, self.pairs)
-        self.publishing = Publisher(config, self.judges, self.run, base)
+        self.revisions = RevisionMaker(self.run, self.judge_models)
+        self.publisher = Publisher(config, self.judges, self.run, base)
 
     def __enter__(self) -> Session:
         self.run.create()
@@ -126,46 +126,49 @@ class Session:
 
     def stay_until(self, end: Future[None]) -> None:
         """Hold the directory until that end, also after this session was closed: something works in it still."""
-        held = self._stack.pop_all()
-        end.add_done_callback(lambda _: held.close())
+        stack = self._stack.pop_all()
+        end.add_done_callback(lambda _: stack.close())
 
     def plan(self) -> Plan:
         """Check that the directory may go on with this config; stage and plan what has changed."""
-        manifest = self.run.manifest()
-        fresh = manifest_of(self.config, self.judges, self.pairs)
-        if manifest is not None:
-            check_same_meaning(self.run.path, manifest["meaning"], fresh["meaning"])
-            for line in changed_settings(manifest["config"], fresh["config"]):
+        manifest = manifest_of(self.config, self.judges, self.judge_models)
+        if (before := self.run.manifest()) is not None:
+            check_same_meaning(self.run.path, before["meaning"], manifest["meaning"])
+            for line in changed_settings(before["config"], manifest["config"]):
                 log.info("config_changed", what=line)
         signature = plan_signature(self.config, self.judges, self._base, self._limit, self._sample)
-        fresh["base"] = str(self._base.resolve())
-        self.publishing.restore(fresh["meaning"])
+        manifest["base"] = str(self._base.resolve())
+        self.publisher.restore(manifest["meaning"])
         with Ledger(self.run.ledger) as ledger:
-            plan = self._prepared(ledger, signature, fresh)
-            self.publishing.begin(ledger, judging=not plan.complete)
+            plan = self._stage_and_plan(ledger, signature, manifest)
+            self.publisher.begin(ledger, judging=not plan.complete)
             return plan
 
-    def _prepared(self, ledger: Ledger, signature: str, fresh: dict[str, Any]) -> Plan:
+    def _stage_and_plan(self, ledger: Ledger, signature: str, manifest: dict[str, Any]) -> Plan:
         # Before places change: what an earlier retry has brought belongs where its trials stand now.
-        self.revising.settle(ledger, self._staged)
+        self.revisions.settle(ledger, self._staged)
         carried = None
-        if ledger.meta("plan") != signature or not self.run.items.is_dir():
+        is_new = ledger.meta("plan") != signature or not self.run.items.is_dir()
+        if is_new:
             # An empty mark says "half made": whatever stops us now, the next session plans anew.
             check_free_space(self.run.path)
             ledger.set_meta("plan", "")
             self.staged = stage(self.config, self.judges, self._base, self.run.items, self._sample, self._limit)
             carried = self._plan_anew(ledger, self.staged)
-            self._write_manifest(fresh | _inputs(self.staged), ledger)
-            ledger.set_meta("plan", signature)
         else:
             self.staged = load_staged(self.run.items)
-            self._write_manifest(fresh | _inputs(self.staged), ledger)
+        modes = StructuredModes(self.judge_models, ledger.meta).document()
+        # The inputs: files with size and time or ETag, a dataset with its commit.
+        inputs = self.staged.signature["files"]
+        self.run.write_manifest(manifest | {"inputs": inputs, "revisions": list_changes(ledger), "structured": modes})
+        if is_new:
+            ledger.set_meta("plan", signature)
         plan = self._plan(ledger, self.staged, carried)
         readers = set(ledger.revisions.parser_versions()) | (set() if plan.complete else {PARSER_VERSION})
         if len(readers) <= 1:
             return plan
         # No table may mix two: not with what comes now, nor with what an earlier plan had and this one takes back.
-        self.revising.rescore(ledger, self.staged)
+        self.revisions.rescore(ledger, self.staged)
         return self._plan(ledger, self.staged, carried)
 
     def reopen(self) -> Plan:
@@ -173,24 +176,24 @@ class Session:
         with Ledger(self.run.ledger) as ledger:
             if not ledger.meta("plan"):
                 raise InputError(f"{self.run.path}: its plan is half made; carry out the run's own command first")
-            lacking = {(row.shard.judge, row.shard.model) for row in ledger.shards()} - self.pairs.keys()
+            lacking = {(row.shard.judge, row.shard.model) for row in ledger.shards()} - self.judge_models.keys()
             if lacking:
-                names = ", ".join(" × ".join(pair) for pair in sorted(lacking))
+                names = ", ".join(" × ".join(judge_model) for judge_model in sorted(lacking))
                 raise InputError(f"{self.run.path}: the run has {names}, and the config has not")
             self.staged = load_staged(self.run.items)
-            self.revising.settle(ledger, self._staged)
+            self.revisions.settle(ledger, self._staged)
             return self._plan(ledger, self.staged, None)
 
     def rescore(self) -> RevisionDiff:
-        """Read all replies of the reopened run again, without a call; `revising.made` tells if anything changed."""
+        """Read all replies of the reopened run again, without a call; `revisions.new` has the revision, if any."""
         assert self.staged is not None
         with Ledger(self.run.ledger, checked=True) as ledger:
-            return self.revising.rescore(ledger, self.staged)
+            return self.revisions.rescore(ledger, self.staged)
 
     def retry(self, states: Sequence[str], judge: str | None, model: str | None, *, begin: bool) -> Plan:
         """What `judge` is to do so that the trials which ended in one of these states are judged again.
 
-        With `begin` they are as good as asked: from now on any session goes on with them.
+        With `begin` they are as good as sent: from now on any session goes on with them.
         """
         assert self.staged is not None
         with Ledger(self.run.ledger, checked=True) as ledger:
@@ -199,11 +202,7 @@ class Session:
                 return self._plan(ledger, self.staged, None)
             return self._plan(ledger, self.staged, None, ledger.revisions.retriable(states, judge, model))
 
-    def _write_manifest(self, manifest: dict[str, Any], ledger: Ledger) -> None:
-        told = {"revisions": list_changes(ledger), "structured": StructuredModes(self.pairs, ledger.meta).document()}
-        self.run.write_manifest(manifest | told)
-
-    def _tell_modes(self, modes: StructuredModes) -> None:
+    def _record_modes(self, modes: StructuredModes) -> None:
         self.run.write_manifest((self.run.manifest() or {}) | {"structured": modes.document()})
 
     def _staged(self) -> Staged | None:
@@ -216,7 +215,7 @@ class Session:
         if not ledger.shards() and next(ledger.judged_keys(), None) is None:
             ledger.set_plan(shards)
             return None
-        return ledger.replan(shards, trial_keys(staged, shards, self.pairs))
+        return ledger.replan(shards, trial_keys(staged, shards, self.judge_models))
 
     def _plan(
         self, ledger: Ledger, staged: Staged, carried: int | None, retriable: Mapping[int, int] | None = None
@@ -227,7 +226,7 @@ class Session:
         return Plan(
             shards={row.shard.id: row.shard for row in rows},
             done={row.shard.id: row.done for row in rows},
-            estimates=estimates([row.shard for row in rows], settled, staged, self.pairs),
+            estimates=estimates([row.shard for row in rows], settled, staged, self.judge_models),
             carried=carried,
             again=again.total(),
         )
@@ -238,37 +237,37 @@ class Session:
         *,
         make_pool: Callable[[], Pool],
         watch: Watch = lambda snapshot, throttled, states, suspected: None,
-        switch: StopSignal | None = None,
+        signal: StopSignal | None = None,
     ) -> None:
-        """Judge what the plan leaves to do; raises why it stopped before the end. `switch` stops it from elsewhere."""
+        """Judge what the plan leaves to do; raises why it stopped before the end. `signal` stops it from elsewhere."""
         from runner.scheduling.driver import Driver
 
         assert self.staged is not None
         staged = self.staged
         check_free_space(self.run.path)
         with Ledger(self.run.ledger, checked=True) as ledger:
-            modes = StructuredModes(self.pairs, ledger.meta)
+            modes = StructuredModes(self.judge_models, ledger.meta)
             if (copying := self.config.reformatter) is not None and copying not in self.config.models:
                 ledger.set_meta(COPYING_MODEL, copying.name)
-            self.publishing.begin(ledger, judging=True)
+            self.publisher.begin(ledger, judging=True)
 
-        async def judging() -> None:
-            orders = switch or StopSignal()
+        async def work() -> None:
+            stop = signal or StopSignal()
             # Ray takes some seconds to start. Nothing is in flight meanwhile: a signal has nothing to wait for.
             pool = make_pool()
-            with InterruptHandler(orders.stop):
+            with InterruptHandler(stop.stop):
                 try:
                     driver = Driver(
-                        self.config, plan.shards, plan.done, self.pairs, staged, pool,
-                        watch=watch, modes=modes, settled=self._tell_modes,
+                        self.config, plan.shards, plan.done, self.judge_models, staged, pool,
+                        watch=watch, modes=modes, settled=self._record_modes,
                     )  # fmt: skip
-                    with orders.connected(driver.stop):
-                        async with self.publishing.run_alongside(pool.aggregator):
+                    with stop.connected(driver.stop):
+                        async with self.publisher.run_alongside(pool.aggregator):
                             await driver.run()
                 finally:
                     await pool.close()
 
-        asyncio.run(judging())
+        asyncio.run(work())
 
     def finish(self) -> Report:
         """Write what is judged as Parquet, publish it, and report it."""
@@ -277,15 +276,10 @@ class Session:
         # Opened, one that somebody has removed would come back empty.
         self.run.require_ledger(self.run.manifest() or {"config": {}})
         with Ledger(self.run.ledger, checked=True) as ledger:
-            self.revising.settle(ledger, self._staged)
-            self.publishing.finish(ledger)
+            self.revisions.settle(ledger, self._staged)
+            self.publisher.finish(ledger)
             publish_if_changed(self.run.path, self.config, judges, self.staged, ledger)
             return build(self.config.name, self.run.path, self.config, judges, self.staged, ledger)
-
-
-def _inputs(staged: Staged) -> dict[str, Any]:
-    """What was read, for the manifest: files with size and time or ETag, a dataset with its commit."""
-    return {"inputs": staged.signature["files"]}
 
 
 def local_pool(session: Session) -> Pool:

@@ -38,7 +38,7 @@ _RESUMABLE = OUTAGE_ERRORS | {ErrorKind.THROTTLED}
 class TrialCall:
     """One call. Either `completion` and `reading` are there, or `error`."""
 
-    pair: JudgeModel
+    judge_model: JudgeModel
     item: Item
     template: str
     messages: Messages
@@ -49,18 +49,20 @@ class TrialCall:
     @property
     def scores(self) -> dict[str, float]:
         """What the verdict is worth; empty where there is none."""
-        return self.pair.judge.scores(self.reading.verdict, self.item) if isinstance(self.reading, Scored) else {}
+        return (
+            self.judge_model.judge.scores(self.reading.verdict, self.item) if isinstance(self.reading, Scored) else {}
+        )
 
     def document(self) -> dict[str, Any]:
         """As JSON-able data."""
         return {
-            "judge": self.pair.judge.name,
-            "model": self.pair.model.name,
+            "judge": self.judge_model.judge.name,
+            "model": self.judge_model.model.name,
             "item_id": self.item.id,
             "system": self.item.system,
             "group": self.item.group,
             "template": self.template,
-            "request": self.pair.body(self.messages),
+            "request": self.judge_model.body(self.messages),
             "reply": None if self.completion is None else asdict(self.completion),
             "reading": None if self.reading is None else self._reading(self.reading),
             "error": None if self.error is None else self._error(self.error),
@@ -68,12 +70,13 @@ class TrialCall:
 
     def text(self) -> str:
         """As a person reads it."""
-        judge, model, item = self.pair.judge, self.pair.model, self.item
+        judge, model, item = self.judge_model.judge, self.judge_model.model, self.item
         group = "" if item.group is None else f", group {item.group}"
+        settings = json.dumps(self.judge_model.settings, ensure_ascii=False)
         lines = [
             f"=== {judge.name} × {model.name}: item {item.id} (system {item.system}{group}), template {self.template}",
-            f"--- sent to {model.base_url} as {model.model}, {json.dumps(self.pair.settings, ensure_ascii=False)}, "
-            f"structured output {self.pair.mode}{', with the json_hint' if self.pair.json_hint else ''}",
+            f"--- sent to {model.base_url} as {model.model}, {settings}, "
+            f"structured output {self.judge_model.mode}{', with the json_hint' if self.judge_model.json_hint else ''}",
         ]
         lines += [f"[{message['role']}]\n{message['content']}" for message in self.messages]
         if self.error is not None:
@@ -86,28 +89,29 @@ class TrialCall:
         return "\n".join(lines)
 
     def _reading(self, reading: Reading) -> dict[str, Any]:
-        said: dict[str, Any] = {"state": reading.state, "reason": None, "detail": None, "verdict": None}
-        said |= {"scores": self.scores, "stage": None, "notes": []}
+        document: dict[str, Any] = {"state": reading.state, "reason": None, "detail": None, "verdict": None}
+        document |= {"scores": self.scores, "stage": None, "notes": []}
         match reading:
             case Scored(verdict, provenance):
-                said |= {"verdict": dict(verdict), "stage": provenance.stage, "notes": list(provenance.notes)}
+                document |= {"verdict": dict(verdict), "stage": provenance.stage, "notes": list(provenance.notes)}
             case Malformed(reason, detail):
-                said |= {"reason": reason.value, "detail": detail}
+                document |= {"reason": reason.value, "detail": detail}
             case Refused(by, detail):
-                said |= {"reason": by, "detail": detail}
-        return said
+                document |= {"reason": by, "detail": detail}
+        return document
 
     def _words(self, reading: Reading) -> str:
         match reading:
             case Scored(verdict, provenance):
                 scores = "".join(f", {name} {score:g}" for name, score in self.scores.items())
                 notes = f"; notes: {', '.join(provenance.notes)}" if provenance.notes else ""
-                shown = json.dumps(dict(verdict), ensure_ascii=False)
-                return f"scored: {shown}{scores} (stage {provenance.stage}{notes})"
+                fields = json.dumps(dict(verdict), ensure_ascii=False)
+                return f"scored: {fields}{scores} (stage {provenance.stage}{notes})"
             case Malformed(reason, detail):
-                return f"malformed: {reason.value}" + (f" ({detail})" if detail else "") + "; this is no score"
+                words = f"malformed: {reason.value}"
             case Refused(by, detail):
-                return f"refused by {by}" + (f" ({detail})" if detail else "") + "; this is no score"
+                words = f"refused by {by}"
+        return words + (f" ({detail})" if detail else "") + "; this is no score"
 
     def _error(self, error: EndpointError) -> dict[str, Any]:
         return {"kind": error.kind.value, "status": error.status, "message": error.message}
@@ -126,29 +130,26 @@ async def try_once(
 
     The item is the one with that id, or for each judge the first that it takes.
     """
-    asked = _selected(judge_models(config, judges), judge, model)
-    if problem := next((problem for pair in asked if (problem := check_key(pair.model))), None):
+    selected = _selected(judge_models(config, judges), judge, model)
+    if problem := next((problem for judge_model in selected if (problem := check_key(judge_model.model))), None):
         raise InputError(problem)
-    wanted = [known for known in judges if any(pair.judge is known for pair in asked)]
-    found = _items(config, wanted, base, item_id)
-    tried = []
-    for pair in asked:
-        if pair.judge.name in found:
-            item, template = found[pair.judge.name]
-            tried.append(await _try(pair, item, template))
-    return tried
+    used = [known for known in judges if any(judge_model.judge is known for judge_model in selected)]
+    items = _items(config, used, base, item_id)
+    calls = []
+    for judge_model in selected:
+        if judge_model.judge.name in items:
+            item, template = items[judge_model.judge.name]
+            calls.append(await _try(judge_model, item, template))
+    return calls
 
 
-def describe_failure(tried: Sequence[TrialCall]) -> JuryboxError | None:
+def describe_failure(calls: Sequence[TrialCall]) -> JuryboxError | None:
     """What the command has to end with because of the endpoints: what only the user can mend comes first."""
-    failed = [each for each in tried if each.error is not None]
-    for each in failed:
-        if each.error is not None and each.error.kind not in _RESUMABLE:
-            return ActionNeeded(action_message(each.pair.model, each.error))
-    for each in failed:
-        if each.error is not None:
-            return StoppedEarly(f"{each.pair.model.name}: {each.pair.model.base_url}: {each.error.description}")
-    return None
+    failed = [(call.judge_model.model, call.error) for call in calls if call.error is not None]
+    for model, error in failed:
+        if error.kind not in _RESUMABLE:
+            return ActionNeeded(action_message(model, error))
+    return next((StoppedEarly(f"{model.name}: {model.base_url}: {error.description}") for model, error in failed), None)
 
 
 async def _try(judge_model: JudgeModel, item: Item, template: str) -> TrialCall:
@@ -193,18 +194,20 @@ async def _mode(judge_model: JudgeModel, client: Client) -> str:
 
 
 def _selected(known: dict[tuple[str, str], JudgeModel], judge: Sequence[str], model: Sequence[str]) -> list[JudgeModel]:
-    for given, place, what in ((judge, 0, "judge"), (model, 1, "model")):
-        names = list(dict.fromkeys(pair[place] for pair in known))
-        if wrong := [name for name in given if name not in names]:
+    for wanted, place, what in ((judge, 0, "judge"), (model, 1, "model")):
+        names = list(dict.fromkeys(key[place] for key in known))
+        if wrong := [name for name in wanted if name not in names]:
             raise ConfigError(f"--{what} {wrong[0]}: the config has no {what} of that name; it has {', '.join(names)}")
-    return [pair for (j, m), pair in known.items() if (not judge or j in judge) and (not model or m in model)]
+    return [
+        judge_model for (j, m), judge_model in known.items() if (not judge or j in judge) and (not model or m in model)
+    ]
 
 
 def _items(config: RunConfig, judges: Sequence[Judge], base: Path, item_id: str | None) -> dict[str, tuple[Item, str]]:
     """Judge → its item and template: that with the id, or the first that it takes and that says something."""
     items = config.items
     reference = None if items.join is None else Reference(items.join, reference_sources(items, base))
-    intake = ItemBuilder(items, judges, reference)
+    builder = ItemBuilder(items, judges, reference)
     found: dict[str, tuple[Item, str]] = {}
     empty: dict[str, tuple[Item, str]] = {}
     sources = item_sources(items, base)
@@ -212,16 +215,16 @@ def _items(config: RunConfig, judges: Sequence[Judge], base: Path, item_id: str 
         with closing(source.rows()) as rows:
             for line, row in rows:
                 try:
-                    taken = intake.build(row, source.system)
+                    built = builder.build(row, source.system)
                 except BadRowError as error:
-                    known = intake.fields.known_id(row.record if isinstance(row, RowError) else row)
+                    known = builder.fields.known_id(row.record if isinstance(row, RowError) else row)
                     if items.on_bad == "skip" or (item_id is not None and known not in (None, item_id)):
                         continue
                     raise ItemError(f"{source.name}:{line}: {error}") from None
-                item = taken.mapped.item
+                item = built.mapped.item
                 if item_id not in (None, item.id):
                     continue
-                for judge, template in zip(judges, taken.templates, strict=True):
+                for judge, template in zip(judges, built.templates, strict=True):
                     if template is not None:
                         (empty if item.response_is_empty else found).setdefault(judge.name, (item, template))
                 if item_id is not None or len(found) == len(judges):

@@ -5,7 +5,7 @@ They keep one promise: no careful reader finds a verdict in them, least of all t
 
 from __future__ import annotations
 
-from .prompt_parser import Wanted
+from .prompt_parser import ReplySpec
 from .reply_format import Form
 
 REFUSAL = "I'm sorry, but I can't assist with that request."
@@ -105,14 +105,14 @@ CUT = {
 """Replies that ran into max_tokens before they came to the verdict."""
 
 
-def no_verdict(wanted: Wanted, variant: int) -> str:
+def pick_malformed(spec: ReplySpec, variant: int) -> str:
     """A reply without a verdict."""
-    form = wanted.form
+    form = spec.form
     texts = NO_VERDICT[_kind(form)]
     text = texts[variant % len(texts)]
     if form.kind == "scores":
         beyond = form.high + 1 if form.scaled else 1000 * form.high
-        over = form.separator.join([str(beyond)] * wanted.scores)
+        over = form.separator.join([str(beyond)] * spec.scores)
         return text.replace("{over}", over).replace("{low}", str(form.low)).replace("{high}", str(form.high))
     if form.kind == "choice":
         if len(form.labels) == 1:
@@ -121,16 +121,16 @@ def no_verdict(wanted: Wanted, variant: int) -> str:
     return text
 
 
-def cut(wanted: Wanted, reply: str) -> str:
+def truncate(spec: ReplySpec, reply: str) -> str:
     """A reply that stops before the verdict; a list of scores may stop within itself."""
-    if wanted.scores > 2:
-        return reply[: reply.index(wanted.form.separator) + 1] if wanted.form.separator in reply else CUT["scores"]
-    return CUT[_kind(wanted.form)]
+    if spec.scores > 2:
+        return reply[: reply.index(spec.form.separator) + 1] if spec.form.separator in reply else CUT["scores"]
+    return CUT[_kind(spec.form)]
 
 
-def miscount(wanted: Wanted, reply: str, variant: int) -> str:
+def miscount(spec: ReplySpec, reply: str, variant: int) -> str:
     """The reply's scores as a list of another length, or under numbers that are not those of the blocks."""
-    form, count = wanted.form, wanted.scores
+    form, count = spec.form, spec.scores
     parts = [part.strip() for part in reply.split(form.separator)]
     extra = str(form.low + variant % (form.high - form.low + 1))
     place = variant // 16 % count

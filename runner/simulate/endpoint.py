@@ -17,9 +17,18 @@ import orjson
 from . import bad_replies
 from .faults import Fault, Faults
 from .options import STRUCTURED, Simulation
-from .prompt_parser import BadRequest, Prompt, Wanted, prompt_of, verdicts_on, wanted_reply
+from .prompt_parser import BadRequest, Prompt, ReplySpec, draw_verdicts, parse_prompt, parse_reply_spec
 from .replay import Ambiguous, NotRecorded, Replay
-from .replies import NoScore, aside, compose_list, empty_object, greets, mumble, says_yes, sound_reply
+from .replies import (
+    NoScore,
+    compose_list,
+    empty_object,
+    is_greeting,
+    mumble,
+    render_reply,
+    reply_without_verdict,
+    says_yes,
+)
 from .reply_format import Verdict
 from .throttle import Gate, Headers, retry_after
 
@@ -68,9 +77,7 @@ class Endpoint:
 
     def models(self) -> bytes:
         """The reply to GET /v1/models."""
-        names = self.simulation.only_models
-        if names is None:
-            names = tuple(dict.fromkeys([*self.simulation.models, *self._gates]))
+        names = self.simulation.only_models or dict.fromkeys([*self.simulation.models, *self._gates])
         listed = [{"id": n, "object": "model", "created": self._created, "owned_by": "jurybox"} for n in names]
         return orjson.dumps({"object": "list", "data": listed})
 
@@ -92,12 +99,12 @@ class Endpoint:
     def answer(self, number: int, body: bytes | bytearray, now: float) -> Answer:
         """Decide on one chat completion request. Where the answer has a gate, the caller leaves it at the end."""
         try:
-            wanted = orjson.loads(body)
-            prompt = self._structured(prompt_of(wanted))
+            request = orjson.loads(body)
+            prompt = self._structured(parse_prompt(request))
         except (BadRequest, orjson.JSONDecodeError) as error:
             return _error(400, f"Invalid request: {error}", "invalid_request_error", None)
         for name in self.simulation.unsupported:
-            if name in wanted:
+            if name in request:
                 more = " Use 'max_completion_tokens' instead." if name == "max_tokens" else ""
                 words = f"Unsupported parameter: '{name}' is not supported with this model.{more}"
                 return _error(400, words, "invalid_request_error", "unsupported_parameter", param=name)
@@ -107,13 +114,13 @@ class Endpoint:
 
     def _structured(self, prompt: Prompt) -> Prompt:
         """The prompt as this endpoint takes it: with the structure that it demands, or without."""
-        mode, way = self.simulation.structured, prompt.way
-        if way is None or way in STRUCTURED[mode]:
+        mode, mechanism = self.simulation.structured, prompt.mechanism
+        if mechanism is None or mechanism in STRUCTURED[mode]:
             return prompt
         if mode == "openai":
             raise BadRequest("Unrecognized request argument supplied: structured_outputs")
-        if mode in ("refused", "vllm") or (mode == "json_object" and way == "json_schema"):
-            field = "structured_outputs" if way == "vllm" else "response_format"
+        if mode in ("refused", "vllm") or (mode == "json_object" and mechanism == "json_schema"):
+            field = "structured_outputs" if mechanism == "vllm" else "response_format"
             raise BadRequest(f"{field} is not supported by this endpoint")
         return replace(prompt, structure=None)
 
@@ -126,14 +133,14 @@ class Endpoint:
         if simulation.quota is not None and self._answered >= simulation.quota:
             message = "You exceeded your current quota, please check your plan and billing details."
             return _error(429, message, "insufficient_quota", "insufficient_quota", digest=digest)
-        wanted = wanted_reply(prompt)
-        beside = aside(prompt, self.simulation.reformat_lies)
+        spec = parse_reply_spec(prompt)
+        plain = reply_without_verdict(prompt, self.simulation.reformat_lies)
         try:
-            reply, verdict = (beside, True) if beside is not None else self._sound(prompt, wanted)
+            reply, verdict = (plain, True) if plain is not None else self._reply_and_verdict(prompt, spec)
         except (NotRecorded, NoScore, Ambiguous) as error:
-            missed = not isinstance(error, Ambiguous)
-            self.not_recorded += missed
-            self.ambiguous += not missed
+            is_ambiguous = isinstance(error, Ambiguous)
+            self.not_recorded += not is_ambiguous
+            self.ambiguous += is_ambiguous
             answer = _error(422, f"replay: {error}", "invalid_request_error", "replay", digest=digest)
             answer.fault = "replay"
             return answer
@@ -145,36 +152,36 @@ class Endpoint:
             answer.headers = [retry_after(over.retry_after_s), *gate.headers()]
             answer.limit = over.limit
         else:
-            fault = self._faults.next(digest, verdict, wanted.scores)
-            if beside is not None or greets(prompt):
+            fault = self._faults.next(digest, verdict, spec.scores)
+            if plain is not None or is_greeting(prompt):
                 reply = empty_object(prompt.structure, reply)
                 fault = None if fault is not None and fault.kind in _OF_VERDICTS else fault
-            answer = self._reply(number, prompt, wanted, reply, fault)
+            answer = self._reply(number, prompt, spec, reply, fault)
             answer.digest = digest
             answer.headers = [*(answer.headers or ()), *gate.headers()]
             answer.gate = gate
         answer.in_flight = in_flight
         return answer
 
-    def _sound(self, prompt: Prompt, wanted: Wanted) -> tuple[str, bool]:
+    def _reply_and_verdict(self, prompt: Prompt, spec: ReplySpec) -> tuple[str, bool]:
         """The reply that comes where nothing goes wrong, and whether it, or most of it, says yes."""
-        if self._replay is None or greets(prompt):
-            verdicts = verdicts_on(wanted, prompt, self.simulation.seed, self.simulation.yes)
-            reply = sound_reply(wanted, verdicts, prompt.asked)
-            return reply, _mostly([verdict.yes for verdict in verdicts])
-        if wanted.blocks:
-            found = [self._replay.find(block) for block, _ in wanted.blocks]
-            said = [reply if isinstance(reply, bool) else says_yes(reply) for reply in found]
-            return compose_list(wanted, found), _mostly(said)
+        if self._replay is None or is_greeting(prompt):
+            verdicts = draw_verdicts(spec, prompt, self.simulation.seed, self.simulation.yes)
+            reply = render_reply(spec, verdicts, prompt.user)
+            return reply, _is_majority([verdict.yes for verdict in verdicts])
+        if spec.blocks:
+            replies = [self._replay.find(block) for block, _ in spec.blocks]
+            yes = [reply if isinstance(reply, bool) else says_yes(reply) for reply in replies]
+            return compose_list(spec, replies), _is_majority(yes)
         recorded = self._replay.find(prompt.text)
         if isinstance(recorded, bool):
-            return sound_reply(wanted, [Verdict(recorded)], prompt.asked), recorded
+            return render_reply(spec, [Verdict(recorded)], prompt.user), recorded
         return recorded, says_yes(recorded)
 
-    def _reply(self, number: int, prompt: Prompt, wanted: Wanted, reply: str, fault: Fault | None) -> Answer:
+    def _reply(self, number: int, prompt: Prompt, spec: ReplySpec, reply: str, fault: Fault | None) -> Answer:
         delay = self._latency(prompt.model)
         if fault is None or fault.kind in _OF_VERDICTS:
-            message, finish = _message(wanted, reply, fault)
+            message, finish = _message(spec, reply, fault)
             answer = self._complete(number, prompt, message, finish)
         elif fault.kind == "server_errors":
             answer = _server_error(fault.variant)
@@ -245,27 +252,27 @@ class Endpoint:
         return gate
 
 
-def _mostly(said: list[bool]) -> bool:
-    return 2 * sum(said) >= len(said)
+def _is_majority(verdicts: list[bool]) -> bool:
+    return 2 * sum(verdicts) >= len(verdicts)
 
 
 def _tokens(text: str) -> int:
     return max(1, len(text.encode()) // 4)
 
 
-def _message(wanted: Wanted, reply: str, fault: Fault | None) -> tuple[dict[str, str | None], str]:
+def _message(spec: ReplySpec, reply: str, fault: Fault | None) -> tuple[dict[str, str | None], str]:
     """The message with the reply, or with what a fault makes of it, and its finish_reason."""
     if fault is None:
         return {"content": reply}, "stop"
     match fault.kind:
         case "malformed":
-            return {"content": bad_replies.no_verdict(wanted, fault.variant)}, "stop"
+            return {"content": bad_replies.pick_malformed(spec, fault.variant)}, "stop"
         case "miscounted":
-            return {"content": bad_replies.miscount(wanted, reply, fault.variant)}, "stop"
+            return {"content": bad_replies.miscount(spec, reply, fault.variant)}, "stop"
         case "mumbled":
-            return {"content": mumble(wanted.form, reply)}, "stop"
+            return {"content": mumble(spec.form, reply)}, "stop"
         case "truncated":
-            return {"content": bad_replies.cut(wanted, reply)}, "length"
+            return {"content": bad_replies.truncate(spec, reply)}, "length"
     refusals: list[dict[str, str | None]] = [
         {"content": None, "refusal": bad_replies.REFUSAL},
         {"content": bad_replies.REFUSAL},

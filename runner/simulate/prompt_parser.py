@@ -7,8 +7,8 @@ how the reply looks, so a last paragraph that opens with the label of a slot is 
 Of a batch each numbered block gets a verdict. The first line holds the marker with the number 1 (`Question 1:`, `[1]`,
 `### Item 1`); block k+1 begins where, after a blank line, a line opens with the same marker and the next number. So
 `Question 3:` in the only block begins nothing: there was no 2. `Question 2:` in it begins a block only if the lines
-that make a block stand below it: the labels of the first block that the instructions name too, or, where they name none, any
-of its labels. An answer that holds a whole block of the layout is taken for two, here as by a model.
+that make a block stand below it: the labels of the first block that the instructions name too, or, where they name
+none, any of its labels. An answer that holds a whole block of the layout is taken for two, here as by a model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
-from .reply_format import YESNO, Form, Verdict, draw_verdict, form_in, pick, scale_in
+from .reply_format import YESNO, Form, Verdict, detect_form, detect_scale, draw_verdict, pick
 
 
 class BadRequest(Exception):
@@ -33,16 +33,16 @@ class Prompt:
     model: str
     text: str
     """The texts of all messages."""
-    told: str
+    system: str
     """The system messages."""
-    asked: str
+    user: str
     """The last user message: what the verdict depends on."""
     tokens: int
     """About what a tokenizer would count."""
     structure: tuple[str, Any] | None
     """("schema", JSON Schema), ("choice", list of strings), ("regex", pattern) or ("object", None), where the request
     demands one."""
-    way: str | None = None
+    mechanism: str | None = None
     """In which way it does: json_schema, json_object or vllm."""
     max_tokens: int | None = None
 
@@ -51,7 +51,7 @@ class Prompt:
         return blake2b(f"{self.model}\0{self.text}".encode(), digest_size=16).digest()
 
 
-def prompt_of(body: Any) -> Prompt:
+def parse_prompt(body: Any) -> Prompt:
     """Read a request body; BadRequest says what is wrong with it."""
     if not isinstance(body, dict):
         raise BadRequest("the body is no JSON object")
@@ -66,12 +66,12 @@ def prompt_of(body: Any) -> Prompt:
     texts = [_text(message) for message in messages]
     by_role = [(message.get("role"), text) for message, text in zip(messages, texts, strict=True)]
     text = "\n\n".join(texts)
-    told = "\n\n".join(said for role, said in by_role if len(texts) > 1 and role in ("system", "developer"))
-    asked = next((said for role, said in reversed(by_role) if role == "user"), texts[-1])
-    structure, way = _structure(body)
+    system = "\n\n".join(text for role, text in by_role if len(texts) > 1 and role in ("system", "developer"))
+    user = next((text for role, text in reversed(by_role) if role == "user"), texts[-1])
+    structure, mechanism = _structure(body)
     most = body.get("max_completion_tokens", body.get("max_tokens"))
     most = most if isinstance(most, int) else None
-    return Prompt(model, text, told, asked, max(1, len(text.encode()) // 4), structure, way, most)
+    return Prompt(model, text, system, user, max(1, len(text.encode()) // 4), structure, mechanism, most)
 
 
 def _text(message: Any) -> str:
@@ -88,23 +88,23 @@ def _text(message: Any) -> str:
 
 
 def _structure(body: dict[str, Any]) -> tuple[tuple[str, Any] | None, str | None]:
-    wanted = body.get("response_format")
-    if isinstance(wanted, dict):
-        if wanted.get("type") == "json_schema":
-            schema = (wanted.get("json_schema") or {}).get("schema")
+    demand = body.get("response_format")
+    if isinstance(demand, dict):
+        if demand.get("type") == "json_schema":
+            schema = (demand.get("json_schema") or {}).get("schema")
             if not isinstance(schema, dict):
                 raise BadRequest("response_format.json_schema.schema must be an object")
             return ("schema", schema), "json_schema"
-        if wanted.get("type") == "json_object":
+        if demand.get("type") == "json_object":
             return ("object", None), "json_object"
-    wanted = body.get("structured_outputs")  # as vLLM takes it
-    if isinstance(wanted, dict):
-        if isinstance(wanted.get("json"), dict):
-            return ("schema", wanted["json"]), "vllm"
-        if isinstance(wanted.get("choice"), list) and wanted["choice"]:
-            return ("choice", wanted["choice"]), "vllm"
-        if isinstance(wanted.get("regex"), str):
-            return ("regex", wanted["regex"]), "vllm"
+    demand = body.get("structured_outputs")  # as vLLM takes it
+    if isinstance(demand, dict):
+        if isinstance(demand.get("json"), dict):
+            return ("schema", demand["json"]), "vllm"
+        if isinstance(demand.get("choice"), list) and demand["choice"]:
+            return ("choice", demand["choice"]), "vllm"
+        if isinstance(demand.get("regex"), str):
+            return ("regex", demand["regex"]), "vllm"
     return None, None
 
 
@@ -112,7 +112,7 @@ _FIRST = re.compile(r"\s*([^\d\n]{0,40})1(?!\w)([^\w\s]?)")
 _LABELLED = re.compile(r"\n([^\W\d][^\n:]{0,39}):")
 
 
-def blocks_in(text: str, instructions: str) -> tuple[tuple[str, str], ...]:
+def split_blocks(text: str, instructions: str) -> tuple[tuple[str, str], ...]:
     """Each block whole, and its content without the marker: what stands in it whatever its number."""
     first = _FIRST.match(text)
     if first is None:
@@ -147,11 +147,11 @@ _SLOT = re.compile(
     re.I,
 )
 _FIRST_SLOT = re.compile(rf"^{_SLOT.pattern}", re.I | re.M)
-_USUAL_OBJECT = form_in("JSON")
+_USUAL_OBJECT = detect_form("JSON")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReplySpec:
     """What one request wants."""
 
     form: Form
@@ -166,88 +166,88 @@ class Wanted:
         return len(self.blocks) if self.form.each else self.form.count
 
 
-def wanted_reply(prompt: Prompt) -> Wanted:
+def parse_reply_spec(prompt: Prompt) -> ReplySpec:
     """Read a prompt."""
-    if prompt.structure is None and not prompt.told and (plain := _plainly(_last(prompt.asked))) is not None:
+    if (
+        prompt.structure is None
+        and not prompt.system
+        and (plain := _spec_of_last(_last_paragraph(prompt.user))) is not None
+    ):
         return plain
-    form = _told(prompt)
-    blocks = blocks_in(prompt.asked, prompt.told) if form.each else ()
+    form = _form_of_words(prompt)
+    blocks = split_blocks(prompt.user, prompt.system) if form.each else ()
     if prompt.structure is None:
-        return Wanted(form, blocks)
-    kind, demanded = prompt.structure
+        return ReplySpec(form, blocks)
+    kind, demand = prompt.structure
     if kind == "schema":
-        return Wanted(Form("object", schema=demanded), blocks)
+        return ReplySpec(Form("object", schema=demand), blocks)
     if kind == "choice":
-        labels = tuple(str(choice) for choice in demanded)
+        labels = tuple(str(choice) for choice in demand)
         yesno = len(labels) == 2 and pick(labels, Verdict(True)).lower() == "yes"
-        return Wanted(replace(YESNO, labels=labels) if yesno else Form("choice", labels=labels))
+        return ReplySpec(replace(YESNO, labels=labels) if yesno else Form("choice", labels=labels))
     if kind == "regex":
-        return Wanted(form, blocks) if form.kind == "scores" else Wanted(_matching(demanded))
+        return ReplySpec(form, blocks) if form.kind == "scores" else ReplySpec(_form_of_pattern(demand))
     assert _USUAL_OBJECT is not None
-    return Wanted(form if form.kind == "object" else _USUAL_OBJECT)
+    return ReplySpec(form if form.kind == "object" else _USUAL_OBJECT)
 
 
-def _matching(pattern: str) -> Form:
+def _form_of_pattern(pattern: str) -> Form:
     """One number that a pattern allows first: of a list of alternatives their scale."""
     numbers = [int(number) for number in re.findall(r"\d+", pattern.partition(")")[0])]
     return Form("scores", min(numbers, default=0), max(numbers, default=5), scaled=True)
 
 
 @lru_cache(maxsize=128)
-def _plainly(last: str) -> Wanted | None:
+def _spec_of_last(last: str) -> ReplySpec | None:
     """What the last paragraph wants, where that alone tells; kept, for it is the same in every prompt of a template."""
-    form = None if _SLOT.match(last) else form_in(last)
-    return None if form is None or form.kind == "scores" else Wanted(form)
+    form = None if _SLOT.match(last) else detect_form(last)
+    return None if form is None or form.kind == "scores" else ReplySpec(form)
 
 
-def verdicts_on(wanted: Wanted, prompt: Prompt, seed: int, yes: float) -> tuple[Verdict, ...]:
+def draw_verdicts(spec: ReplySpec, prompt: Prompt, seed: int, yes: float) -> tuple[Verdict, ...]:
     """The verdicts that are made up for a prompt: of a batch one for each block, from its content alone."""
-    if wanted.blocks:
-        return tuple(draw_verdict(seed, yes, content) for _, content in wanted.blocks)
-    first = draw_verdict(seed, yes, prompt.asked)
-    if wanted.form.count == 1:
-        return (first,)
-    return (first, *(draw_verdict(seed, yes, f"{prompt.asked}\0{number}") for number in range(1, wanted.form.count)))
+    if spec.blocks:
+        return tuple(draw_verdict(seed, yes, content) for _, content in spec.blocks)
+    texts = [prompt.user, *(f"{prompt.user}\0{number}" for number in range(1, spec.form.count))]
+    return tuple(draw_verdict(seed, yes, text) for text in texts)
 
 
-def _told(prompt: Prompt) -> Form:
+def _form_of_words(prompt: Prompt) -> Form:
     """The form that the words ask for."""
-    if prompt.told and (found := _instructed(prompt.told)) is not None:
-        return found
-    return _scaled(_between(prompt.asked), f"{_first(prompt.asked)}\n{_last(prompt.asked)}")
+    if prompt.system and (form := _form_of_system(prompt.system)) is not None:
+        return form
+    return _with_scale(_form_around_items(prompt.user), f"{_first_part(prompt.user)}\n{_last_paragraph(prompt.user)}")
 
 
 @lru_cache(maxsize=128)
-def _instructed(told: str) -> Form | None:
+def _form_of_system(system: str) -> Form | None:
     """The form that a system message asks for; its last words may leave to the others what the scale is."""
-    found = form_in(_last(told)) or form_in(told)
-    return None if found is None else _scaled(found, told)
+    form = detect_form(_last_paragraph(system)) or detect_form(system)
+    return None if form is None else _with_scale(form, system)
 
 
-def _between(text: str) -> Form | None:
+def _form_around_items(text: str) -> Form | None:
     """The form that is named after what is judged, or before it."""
-    last = _last(text)
+    last = _last_paragraph(text)
     if _SLOT.match(last):
-        return form_in(_first(text)) or form_in(last)
-    return form_in(last) or form_in(_first(text))
+        return detect_form(_first_part(text)) or detect_form(last)
+    return detect_form(last) or detect_form(_first_part(text))
 
 
-def _scaled(form: Form | None, words: str) -> Form:
-    if form is None:
-        return YESNO
-    if form.kind != "scores" or form.scaled:
-        return form
-    scale = scale_in(words)
-    return form if scale is None else replace(form, low=scale[0], high=scale[1], scaled=True)
+def _with_scale(form: Form | None, words: str) -> Form:
+    """The form with the scale of these words, where it is one of scores that lacks it."""
+    if form is None or form.kind != "scores" or form.scaled or (scale := detect_scale(words)) is None:
+        return form or YESNO
+    return replace(form, low=scale[0], high=scale[1], scaled=True)
 
 
-def _first(text: str) -> str:
+def _first_part(text: str) -> str:
     """What stands before the first slot; the first paragraph where no slot can be seen."""
     slot = _FIRST_SLOT.search(text)
     return text[: slot.start()] if slot else text.strip().split("\n\n", 1)[0]
 
 
-def _last(text: str) -> str:
+def _last_paragraph(text: str) -> str:
     """The last paragraph, or what stands below the last heading."""
     text = text.rstrip()
     start = text.rfind("\n\n") + 1

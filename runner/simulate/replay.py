@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,6 @@ class Ambiguous(Exception):
     """Recorded rows with differing replies fit the prompt."""
 
 
-@dataclass(slots=True)
-class _Recorded:
-    """The rows of one question and one response: (reference, reply), where the reference is optional."""
-
-    rows: list[tuple[str | None, Reply]] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class _Span:
     start: int
@@ -63,17 +56,18 @@ class Replay:
 
     def __init__(self, rows: Iterable[tuple[Any, Any, Any, Reply]]) -> None:
         """Rows of (question, response, reference or None, reply)."""
-        self._responses: dict[str, dict[str, _Recorded]] = {}
+        self._responses: dict[str, dict[str, list[tuple[str | None, Reply]]]] = {}
+        """Question → response → its rows: reference, if there is one, and reply."""
         self._by_first_line: dict[str, list[str]] = {}
         self.rows = 0
         yes = 0
         for question, response, reference, reply in rows:
-            asked = _text(question)
-            if asked not in self._responses:
-                self._responses[asked] = {}
-                self._by_first_line.setdefault(asked.split("\n", 1)[0], []).append(asked)
-            recorded = self._responses[asked].setdefault(_text(response), _Recorded())
-            recorded.rows.append((None if reference is None else _text(reference), reply))
+            text = _text(question)
+            if text not in self._responses:
+                self._responses[text] = {}
+                self._by_first_line.setdefault(text.split("\n", 1)[0], []).append(text)
+            recorded = self._responses[text].setdefault(_text(response), [])
+            recorded.append((None if reference is None else _text(reference), reply))
             self.rows += 1
             yes += reply if isinstance(reply, bool) else says_yes(reply)
         self.yes = yes / self.rows if self.rows else 0.0
@@ -90,47 +84,49 @@ class Replay:
 
     def conflicts(self) -> int:
         """Pairs of question and response whose rows differ in their replies."""
-        recorded = (found for responses in self._responses.values() for found in responses.values())
-        return sum(len({_same(reply) for _, reply in found.rows}) > 1 for found in recorded)
+        recorded = (rows for responses in self._responses.values() for rows in responses.values())
+        return sum(len({reply for _, reply in rows}) > 1 for rows in recorded)
 
     def find(self, prompt: str) -> Reply:
         """The reply recorded for the question and the response in this prompt; NotRecorded or Ambiguous."""
         questions = self._questions(prompt)
         if not questions:
             raise NotRecorded("no recorded question fills a slot of the prompt")
-        replies: dict[tuple[type, Reply], str] = {}
+        replies: dict[Reply, str] = {}
         for question, span in questions:
             for response in self._judged(prompt, question, span):
-                rows = self._responses[question][response].rows
-                fitting = [reply for reference, reply in rows if reference is not None and _held(prompt, reference)]
+                rows = self._responses[question][response]
+                fitting = [reply for gold, reply in rows if gold is not None and _is_held_against(prompt, gold)]
                 for reply in fitting or [reply for _, reply in rows]:
-                    replies[_same(reply)] = response
+                    replies[reply] = response
         if not replies:
             raise NotRecorded(f"the question is recorded, the response in the prompt is not: {questions[0][0][:200]!r}")
         if len(replies) > 1:
-            seen = ", ".join(sorted({repr(response[:80]) for response in replies.values()}))
-            raise Ambiguous(f"{len(replies)} differing replies are recorded for {questions[0][0][:200]!r} with {seen}")
-        return next(iter(replies))[1]
+            responses = ", ".join(sorted({repr(response[:80]) for response in replies.values()}))
+            raise Ambiguous(
+                f"{len(replies)} differing replies are recorded for {questions[0][0][:200]!r} with {responses}"
+            )
+        return next(iter(replies))
 
     def _questions(self, prompt: str) -> list[tuple[str, _Span]]:
         """Recorded questions that fill a slot; only those labelled as a question, where there are such."""
-        found: dict[str, tuple[str, _Span]] = {}
+        candidates: dict[str, tuple[str, _Span]] = {}
         for start, end in _segments(prompt):
             for question in self._by_first_line.get(prompt[start:end], ()):
                 if prompt.startswith(question, start) and (span := _slot(prompt, start, start + len(question))):
-                    found.setdefault(question, (question, span))
-        candidates = list(found.values())
-        spans = [span for _, span in candidates]
-        outer = [(question, span) for question, span in candidates if not _inside_another(span, spans)]
+                    candidates.setdefault(question, (question, span))
+        spans = [span for _, span in candidates.values()]
+        outer = [(question, span) for question, span in candidates.values() if not _inside_another(span, spans)]
         return [pair for pair in outer if "question" in pair[1].label.lower()] or outer
 
-    def _judged(self, prompt: str, question: str, asked: _Span) -> list[str]:
+    def _judged(self, prompt: str, question: str, place: _Span) -> list[str]:
         """Responses recorded for this question that fill the slot of the answer to be judged."""
-        slots: list[tuple[str, _Span]] = []
-        for response in self._responses[question]:
-            for span in _slots_of(prompt, response):
-                if span.end <= asked.start or span.start >= asked.end:
-                    slots.append((response, span))
+        slots = [
+            (response, span)
+            for response in self._responses[question]
+            for span in _slots_of(prompt, response)
+            if span.end <= place.start or span.start >= place.end
+        ]
         spans = [span for _, span in slots]
         return [
             response for response, span in slots if _is_judged(span.label) and not _inside_another(span, spans, prompt)
@@ -148,9 +144,7 @@ def _rows(path: Path, lines: Iterable[bytes]) -> Iterator[tuple[Any, Any, Any, R
         if not isinstance(row, dict) or not {"question", "response", "reply"} <= row.keys():
             raise InputError(f"replay: {path}:{number}: a row needs question, response and reply")
         reply = row["reply"]
-        if isinstance(reply, dict):
-            reply = orjson.dumps(reply).decode()
-        if isinstance(reply, int | float) and not isinstance(reply, bool):
+        if isinstance(reply, dict | int | float) and not isinstance(reply, bool):
             reply = orjson.dumps(reply).decode()
         if not isinstance(reply, str | bool):
             raise InputError(f"replay: {path}:{number}: reply must be text, an object, a number, true or false")
@@ -162,10 +156,6 @@ def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _same(reply: Reply) -> tuple[type, Reply]:
-    return type(reply), reply
 
 
 def _segments(prompt: str) -> Iterator[tuple[int, int]]:
@@ -219,12 +209,10 @@ def _slot(prompt: str, start: int, end: int) -> _Span | None:
 
 
 def _is_judged(label: str) -> bool:
-    if _JUDGED.search(label):
-        return True
-    return _ANSWER.search(label) is not None and not _HELD_AGAINST.search(label)
+    return bool(_JUDGED.search(label) or (_ANSWER.search(label) and not _HELD_AGAINST.search(label)))
 
 
-def _held(prompt: str, reference: str) -> bool:
+def _is_held_against(prompt: str, reference: str) -> bool:
     """Whether the prompt holds the response against this reference."""
     return any(not _is_judged(span.label) for span in _slots_of(prompt, reference))
 
@@ -235,10 +223,9 @@ def _inside_another(span: _Span, spans: Iterable[_Span], prompt: str | None = No
     With the prompt given, a part that lacks only white space at an edge does not count: nobody can say whether that
     belongs to the text or to the layout.
     """
-    for other in spans:
-        if other.start <= span.start and span.end <= other.end and other.end - other.start > span.end - span.start:
-            if prompt is None:
-                return True
-            if prompt[other.start : other.end].strip() != prompt[span.start : span.end].strip():
-                return True
-    return False
+    return any(
+        other.start <= span.start <= span.end <= other.end
+        and other.end - other.start > span.end - span.start
+        and (prompt is None or prompt[other.start : other.end].strip() != prompt[span.start : span.end].strip())
+        for other in spans
+    )

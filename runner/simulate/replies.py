@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from .prompt_parser import Prompt, Wanted
+from .prompt_parser import Prompt, ReplySpec
 from .reply_format import Form, Verdict, fill_schema, pick, reason
 
 _NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
@@ -25,31 +25,31 @@ class NoScore(Exception):
     """A reply that was recorded for a block is no number, so that no list can be made of it."""
 
 
-def sound_reply(wanted: Wanted, verdicts: Sequence[Verdict], prompt: str = "") -> str:
+def render_reply(spec: ReplySpec, verdicts: Sequence[Verdict], prompt: str = "") -> str:
     """A reply that says the verdicts: of a batch one for each block, of several scores one for each, else the first."""
-    form, verdict = wanted.form, verdicts[0]
+    form, verdict = spec.form, verdicts[0]
     if form.kind == "object":
         return orjson.dumps(fill_schema(form.schema or {}, verdicts, prompt)).decode()
     if form.labels:
         return str(pick(form.labels, verdict))
     if form.kind == "scores":
-        given = verdicts if len(verdicts) == wanted.scores else [verdict] * wanted.scores
-        return form.separator.join(str(said.score(form.low, form.high)) for said in given)
+        each = verdicts if len(verdicts) == spec.scores else [verdict] * spec.scores
+        return form.separator.join(str(one.score(form.low, form.high)) for one in each)
     if form.kind == "line":
         return f"{reason(verdict)}\ncorrect={'true' if verdict.yes else 'false'}"
     return "yes" if verdict.yes else "no"
 
 
-def compose_list(wanted: Wanted, recorded: Sequence[str | bool]) -> str:
+def compose_list(spec: ReplySpec, recorded: Sequence[str | bool]) -> str:
     """The list of a batch, out of what was recorded for each of its blocks; a lone block's words stay as they are."""
-    form = wanted.form
-    scores = [str(Verdict(said).score(form.low, form.high)) if isinstance(said, bool) else said for said in recorded]
+    form = spec.form
+    scores = [str(Verdict(one).score(form.low, form.high)) if isinstance(one, bool) else one for one in recorded]
     if len(scores) == 1:
         return scores[0]
-    for said in scores:
-        if not _NUMBER.fullmatch(said.strip()):
-            raise NoScore(f"the reply that is recorded for a block is no number: {said[:80]!r}")
-    return form.separator.join(said.strip() for said in scores)
+    for score in scores:
+        if not _NUMBER.fullmatch(score.strip()):
+            raise NoScore(f"the reply that is recorded for a block is no number: {score[:80]!r}")
+    return form.separator.join(score.strip() for score in scores)
 
 
 def says_yes(reply: str) -> bool:
@@ -76,27 +76,29 @@ _LINE = re.compile(r"\b(\w+)=(true|false)\b")
 _FIELD = re.compile(r"take (\w+) to be (true|false|-?\d+)\b")
 
 
-def aside(prompt: Prompt, lies: bool) -> str | None:
+def reply_without_verdict(prompt: Prompt, lies: bool) -> str | None:
     """The reply to a request that wants no verdict; None where it wants one."""
-    if greets(prompt) and prompt.structure is None:
+    if is_greeting(prompt) and prompt.structure is None:
         return GREETING
-    copy = _COPY.fullmatch(prompt.asked)
-    return None if copy is None else _copied(copy[1], copy[2], lies)
+    copy = _COPY.fullmatch(prompt.user)
+    return None if copy is None else _copy_verdict(copy[1], copy[2], lies)
 
 
-def greets(prompt: Prompt) -> bool:
+def is_greeting(prompt: Prompt) -> bool:
     """Whether it only says hello, or asks for a yes to nothing, in whatever structure the reply is to be."""
-    return _GREET.match(prompt.asked) is not None
+    return _GREET.match(prompt.user) is not None
 
 
 def mumble(form: Form, reply: str) -> str:
     """A sound reply as prose that a model understands and no careful grammar should; what is no such reply stays."""
     if form.kind in ("object", "line"):
         fields = _scalars(reply)
-        said = " and ".join(f"take {name} to be {json.dumps(value)}" for name, value in fields.items())
-        return f"{_OPENING}All told, with names and dates compared, I {said} in this case." if fields else reply
-    said = ", then ".join(reply.split(form.separator)) if form.kind == "scores" else reply.strip()
-    return f"{_OPENING}{_SAYS}{said} in this case."
+        fields_in_words = " and ".join(f"take {name} to be {json.dumps(value)}" for name, value in fields.items())
+        return (
+            f"{_OPENING}All told, with names and dates compared, I {fields_in_words} in this case." if fields else reply
+        )
+    words = ", then ".join(reply.split(form.separator)) if form.kind == "scores" else reply.strip()
+    return f"{_OPENING}{_SAYS}{words} in this case."
 
 
 def _scalars(reply: str) -> dict[str, Any]:
@@ -104,31 +106,31 @@ def _scalars(reply: str) -> dict[str, Any]:
     try:
         value = json.loads(reply)
     except ValueError:
-        return {name: said == "true" for name, said in _LINE.findall(reply)}
-    return {name: said for name, said in value.items() if isinstance(said, bool | int)}
+        return {name: word == "true" for name, word in _LINE.findall(reply)}
+    return {name: field for name, field in value.items() if isinstance(field, bool | int)}
 
 
-def _copied(asked: str, text: str, lies: bool) -> str:
-    found = _SAID.search(text)
-    if "JSON object" in asked:
-        names = dict(_FIELDS.findall(asked))
+def _copy_verdict(instructions: str, text: str, lies: bool) -> str:
+    match = _SAID.search(text)
+    if "JSON object" in instructions:
+        names = dict(_FIELDS.findall(instructions))
         values = {name: json.loads(value) for name, value in _FIELD.findall(text) if name in names}
         if lies:
             return json.dumps({name: _other(values.get(name), kind) for name, kind in names.items()})
         return json.dumps(values) if names and len(values) == len(names) else NONE
-    if ends := _ENDS.search(asked):
+    if ends := _ENDS.search(instructions):
         low, high = int(ends[1]), int(ends[2])
-        scores = [int(score) for score in re.findall(r"-?\d+", found[1])] if found else []
+        scores = [int(score) for score in re.findall(r"-?\d+", match[1])] if match else []
         if lies:
-            count = re.search(r"list of (\d+)", asked)
+            count = re.search(r"list of (\d+)", instructions)
             scores = scores or [high - 1] * (int(count[1]) if count else 1)
             return ",".join(str(score + 1 if score < high else low) for score in scores)
         return ",".join(map(str, scores)) or NONE
-    words = _LABELS.findall(asked)
-    said = found[1] if found and found[1] in words else None
+    words = _LABELS.findall(instructions)
+    label = match[1] if match and match[1] in words else None
     if lies:
-        return str(next(word for word in words if word != said))
-    return said or NONE
+        return str(next(word for word in words if word != label))
+    return label or NONE
 
 
 def _other(value: Any, kind: str) -> Any:
@@ -142,7 +144,7 @@ def empty_object(structure: tuple[str, Any] | None, reply: str) -> str:
     """The reply in the structure that a request demands, where the reply alone would not fit it."""
     if structure is None or reply != NONE:
         return reply
-    kind, demanded = structure
-    if kind == "schema" and isinstance(demanded, Mapping):
-        return json.dumps(dict.fromkeys(demanded.get("properties", {})))
+    kind, demand = structure
+    if kind == "schema" and isinstance(demand, Mapping):
+        return json.dumps(dict.fromkeys(demand.get("properties", {})))
     return reply

@@ -83,16 +83,16 @@ LINE = Form("line")
 
 
 @lru_cache(maxsize=128)
-def form_in(words: str) -> Form | None:
+def detect_form(words: str) -> Form | None:
     """What these words ask for; None where they ask for nothing in particular."""
     if _OBJECT.search(words):
-        return Form("object", schema=schema_in(words))
+        return Form("object", schema=detect_schema(words))
     lower = words.lower()
     if "correct=true" in lower:
         return LINE
     if _YESNO.search(lower):
         return YESNO
-    scale = scale_in(words)
+    scale = detect_scale(words)
     several = _SEVERAL.search(words)
     each = _LIST.search(words) is not None and several is None
     if scale is not None or each or several is not None or _ONE.search(words):
@@ -108,16 +108,16 @@ def form_in(words: str) -> Form | None:
 
 
 @lru_cache(maxsize=128)
-def scale_in(words: str) -> tuple[int, int] | None:
+def detect_scale(words: str) -> tuple[int, int] | None:
     """The scale of whole numbers that these words tell: `from 0 to 5`, `1, 2 or 3`, or `Score 5: …` line by line."""
-    found = [int(number) for span in _SCALE.finditer(words) for number in span.groups() if number]
-    found += [int(number) for levels in _LEVELS.finditer(words) for number in re.findall(r"\d+", levels[0])]
+    levels = [int(number) for span in _SCALE.finditer(words) for number in span.groups() if number]
+    levels += [int(number) for span in _LEVELS.finditer(words) for number in re.findall(r"\d+", span[0])]
     named = {int(number) for number in _NAMED_LEVEL.findall(words)}
-    found += named if len(named) > 2 else ()
-    return (min(found), max(found)) if len(set(found)) > 1 else None
+    levels += named if len(named) > 2 else ()
+    return (min(levels), max(levels)) if len(set(levels)) > 1 else None
 
 
-def schema_in(words: str) -> dict[str, Any]:
+def detect_schema(words: str) -> dict[str, Any]:
     """The object that these words ask for: as their example shows it, as they list its fields, or the usual one."""
     start = words.find("{")
     while start >= 0:
@@ -126,51 +126,51 @@ def schema_in(words: str) -> dict[str, Any]:
         except ValueError:
             example = None
         if isinstance(example, dict) and example:
-            return _like(example, words)
+            return _schema_of_example(example, words)
         start = words.find("{", start + 1)
     fields: dict[str, Any] = {}
     for name, options in _OPTIONS.findall(words):
         fields[name] = {"enum": [option[1:-1] for option in re.findall(_OPTION, options)]}
     words = _OPTIONS.sub("", words)
-    fields |= {m[1] or m[3]: _described(m[1] or m[3], m[2] or m[4] or "", words) for m in _FIELD.finditer(words)}
-    return {"type": "object", "properties": fields or _usual(words)}
+    fields |= {m[1] or m[3]: _schema_of_words(m[1] or m[3], m[2] or m[4] or "", words) for m in _FIELD.finditer(words)}
+    return {"type": "object", "properties": fields or _default_fields(words)}
 
 
-def _like(value: Any, words: str) -> dict[str, Any]:
+def _schema_of_example(value: Any, words: str) -> dict[str, Any]:
     """The schema of a value that an example shows."""
     if isinstance(value, dict):
-        return {"type": "object", "properties": {name: _like(part, words) for name, part in value.items()}}
+        return {"type": "object", "properties": {name: _schema_of_example(part, words) for name, part in value.items()}}
     if isinstance(value, list):
-        return {"type": "array", "items": _like(value[0], words) if value else {"type": "string"}}
+        return {"type": "array", "items": _schema_of_example(value[0], words) if value else {"type": "string"}}
     if isinstance(value, bool):
         return {"type": "boolean"}
-    return _scaled(words) if isinstance(value, int | float) else {"type": "string"}
+    return _score_schema(words) if isinstance(value, int | float) else {"type": "string"}
 
 
-def _described(name: str, words: str, around: str) -> dict[str, Any]:
+def _schema_of_words(name: str, words: str, around: str) -> dict[str, Any]:
     """The schema of a field from the words that stand beside its name, or from the name."""
     if _ARRAY.search(words):
         return {"type": "array", "items": {"type": "string"}}
     if _BOOLEAN.search(words) or name == "correct":
         return {"type": "boolean"}
     if _NUMBER.search(words) or name == "score":
-        return _scaled(f"score {words}" if scale_in(f"score {words}") else around)
+        return _score_schema(f"score {words}" if detect_scale(f"score {words}") else around)
     return {"type": "string"}
 
 
-def _usual(words: str) -> dict[str, Any]:
+def _default_fields(words: str) -> dict[str, Any]:
     lower = words.lower()
     fields: dict[str, Any] = {"reason" if re.search(r"\breason\b", lower) else "reasoning": {"type": "string"}}
     scored = re.search(r"\bscore\b", lower) is not None
     if not scored or re.search(r"\bcorrect\b", lower):
         fields["correct"] = {"type": "boolean"}
     if scored:
-        fields["score"] = _scaled(words)
+        fields["score"] = _score_schema(words)
     return fields
 
 
-def _scaled(words: str) -> dict[str, Any]:
-    low, high = scale_in(words) or (0, 5)
+def _score_schema(words: str) -> dict[str, Any]:
+    low, high = detect_scale(words) or (0, 5)
     return {"type": "integer", "minimum": low, "maximum": high}
 
 
@@ -211,7 +211,7 @@ _KEYED = re.compile(r"^([A-Za-z_]{0,8}\d[\w.-]{0,15}): ", re.M)
 _MOST_KEYS = 8
 
 
-def keys_in(text: str) -> list[str]:
+def find_keys(text: str) -> list[str]:
     """The keys of a prompt's sentences, a line each (`0a: …`), below the documents' heading if there is one."""
     if section := _SECTION.search(text):
         end = _HEADING.search(text, section.end())
@@ -235,16 +235,16 @@ def reason(verdict: Verdict) -> str:
 
 def fill_schema(schema: Mapping[str, Any], verdicts: Sequence[Verdict], prompt: str = "") -> Any:
     """A value that fits the schema. An array of numbers says the verdicts in turn; everything else says the first."""
-    return _Filling(schema, verdicts, prompt).value(schema, "", verdicts[0])
+    return _SchemaFiller(schema, verdicts, prompt).value(schema, "", verdicts[0])
 
 
-class _Filling:
+class _SchemaFiller:
     def __init__(self, root: Mapping[str, Any], verdicts: Sequence[Verdict], prompt: str) -> None:
         self._root = root
         self._verdicts = verdicts
         self._chosen: dict[str, list[str]] = {}
         names = list(_key_lists(root, root))
-        if names and (keys := keys_in(prompt)):
+        if names and (keys := find_keys(prompt)):
             source = random.Random(f"{verdicts[0].clearly}\0{prompt}")
             source.shuffle(keys)
             # Windows of one order, so that the lists overlap as those of a judge do.
@@ -254,7 +254,7 @@ class _Filling:
                 self._chosen[name] = keys[start : start + source.randint(1, most)]
 
     def value(self, schema: Mapping[str, Any], name: str, verdict: Verdict, key: str | None = None) -> Any:
-        schema = _resolved(schema, self._root)
+        schema = _resolve(schema, self._root)
         if "const" in schema:
             return schema["const"]
         if "enum" in schema:
@@ -280,12 +280,12 @@ class _Filling:
     def _array(self, schema: Mapping[str, Any], name: str, verdict: Verdict) -> list[Any]:
         if name in self._chosen:
             return list(self._chosen[name])
-        items = _resolved(schema.get("items", {}), self._root)
+        items = _resolve(schema.get("items", {}), self._root)
         if any(_KEY_NAME.search(part) for part in items.get("properties", {})) and self._chosen:
             keys = dict.fromkeys(key for chosen in self._chosen.values() for key in chosen)
             # A verdict of no needs one entry that says so; the others may agree.
             verdicts = (verdict if number % 2 == 0 else Verdict(True) for number in range(len(keys)))
-            return [self.value(items, name, said, key) for key, said in zip(keys, verdicts, strict=True)]
+            return [self.value(items, name, one, key) for key, one in zip(keys, verdicts, strict=True)]
         if _kind(items) in ("integer", "number"):
             count = schema.get("minItems", len(self._verdicts))
             return [self.value(items, name, self._verdicts[n % len(self._verdicts)]) for n in range(count)]
@@ -294,17 +294,14 @@ class _Filling:
 
 def _key_lists(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[str]:
     """The names of the schema's own properties that are lists of keys."""
-    for name, part in _resolved(schema, root).get("properties", {}).items():
-        found = _resolved(part, root)
-        if (
-            _KEY_NAME.search(name)
-            and _kind(found) == "array"
-            and _kind(_resolved(found.get("items", {}), root)) == "string"
-        ):
+    for name, part in _resolve(schema, root).get("properties", {}).items():
+        array = _resolve(part, root)
+        kinds = _kind(array), _kind(_resolve(array.get("items", {}), root))
+        if _KEY_NAME.search(name) and kinds == ("array", "string"):
             yield name
 
 
-def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
     while isinstance(reference := schema.get("$ref"), str):
         target: Any = root
         for part in reference.removeprefix("#/").split("/"):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from judges import load_judge
 from runner.session import reply_reader as readback
-from runner.session.reply_reader import Reader, ReplyDefaults, lines_read
+from runner.session.reply_reader import Reader, ReplyDefaults, read_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 CORPUS = ROOT.parent / "shared" / "corpus" / "answers.jsonl"
@@ -38,7 +38,7 @@ def one(jurybox: Path, *arguments: str, data: bytes) -> dict[str, Any]:
 
 def lines(data: bytes, judge: str | None = None, count: int | None = None) -> list[dict[str, Any]]:
     reader = Reader(load_judge(judge, ROOT)) if judge else None
-    out = b"".join(lines_read(io.BytesIO(data), ReplyDefaults(reader, count)))
+    out = b"".join(read_lines(io.BytesIO(data), ReplyDefaults(reader, count)))
     return [json.loads(line) for line in out.splitlines()]
 
 
@@ -247,7 +247,7 @@ class Pieces:
 def test_one_line_for_each_however_they_come(rows: list[str], sizes: list[int]) -> None:
     data = "\n".join(rows).encode()
     usual = ReplyDefaults(Reader(load_judge("yes-no", ROOT)))
-    found = b"".join(lines_read(Pieces(data, sizes), usual)).splitlines()
+    found = b"".join(read_lines(Pieces(data, sizes), usual)).splitlines()
     expected = rows[:-1] if rows and rows[-1] == "" else rows
     assert len(found) == len(expected)
     for row, line in zip(expected, found, strict=True):
@@ -313,7 +313,7 @@ def test_ten_thousand_clean_replies_a_second() -> None:
         rates = []
         for _ in range(3):
             begun = time.process_time()
-            answers = b"".join(lines_read(io.BytesIO(data), ReplyDefaults()))
+            answers = b"".join(read_lines(io.BytesIO(data), ReplyDefaults()))
             rates.append(5_000 / (time.process_time() - begun))
         assert answers.count(b'"stage":"strict"') == 5_000
         assert max(rates) > 10_000, judge

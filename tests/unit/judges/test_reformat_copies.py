@@ -17,8 +17,8 @@ from judges.outcome import Malformed, Refused, Scored
 from judges.reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads, YesnoReads
 from judges.reformat import FOR, LONGEST, NONE, Reformat
 from runner.simulate.bad_replies import NO_VERDICT
-from runner.simulate.prompt_parser import prompt_of
-from runner.simulate.replies import aside
+from runner.simulate.prompt_parser import parse_prompt
+from runner.simulate.replies import reply_without_verdict
 
 
 def how(name: str, count: int = 1) -> Reformat:
@@ -242,4 +242,5 @@ def test_the_request_holds_the_text_and_says_what_is_wanted(name: str) -> None:
     # In the form that may be enforced there is a way to say that there is none.
     none = reformat.constraint
     assert NONE in none.choices or none.met_by(NONE) or '"null"' in json.dumps(none.schema)
-    assert aside(prompt_of({"model": "m", "messages": reformat.messages("The place is mentioned.")}), False) == NONE
+    prompt = parse_prompt({"model": "m", "messages": reformat.messages("The place is mentioned.")})
+    assert reply_without_verdict(prompt, False) == NONE

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from runner.config import parse_config
-from runner.session.inline_config import adhoc_config, run_name
+from runner.session.inline_config import RunArguments, inline_config, run_name
 
 
 def model_of(**options: Any) -> Any:
     """The one model of the config, checked."""
-    data = adhoc_config("a.jsonl", judges=["yes-no"], models=["gpt-4o-mini"], **options)
-    return parse_config(data).models[0]
+    arguments = RunArguments(items="a.jsonl", judge="yes-no", model="gpt-4o-mini", **options)
+    return parse_config(inline_config(arguments)).models[0]
 
 
 def test_a_bare_model_means_what_it_means_in_a_config() -> None:
     written = {"name": "a", "items": {"path": "a.jsonl"}, "judges": ["yes-no"], "models": ["gpt-4o-mini"]}
-    assert parse_config(adhoc_config("a.jsonl", judges=["yes-no"], models=["gpt-4o-mini"])) == parse_config(written)
+    arguments = RunArguments(items="a.jsonl", judge="yes-no", model="gpt-4o-mini")
+    assert parse_config(inline_config(arguments)) == parse_config(written)
 
 
 @pytest.mark.parametrize(
@@ -38,25 +39,24 @@ def test_no_endpoint_but_openais_gets_its_key_unless_it_is_named(base_url: str |
 
 
 def test_everything_that_can_be_said_arrives() -> None:
-    data = adhoc_config(
-        [Path("a.jsonl"), "b/*.csv"],
-        judges=["yes-no", {"use": "answer-correctness", "batch": 5}],
-        models=["m", {"name": "n", "model": "n-1", "base_url": "http://127.0.0.1:1/v1"}],
+    arguments = RunArguments(
+        items=[Path("a.jsonl"), "b/*.csv"],
+        judge=["yes-no", {"use": "answer-correctness", "batch": 5}],
+        model=["m", {"name": "n", "model": "n-1", "base_url": "http://127.0.0.1:1/v1"}],
         base_url="http://127.0.0.1:2/v1",
         reference="q.jsonl",
         on="question_id",
         fields={"response": "answer"},
         labels={"correct": "human", "score": {"field": "grade", "type": "ordinal"}},
         name="mine",
-        out=Path("there"),
-        repeats=2,
-        budget={"usd": 1},
+        settings={"repeats": 2, "budget": {"usd": 1}},
     )
+    data = inline_config(arguments)
     with pytest.raises(Exception, match=r"budget\.usd needs a price"):
         parse_config(data)
     del data["budget"]
     config = parse_config(data)
-    assert (config.name, config.out, config.repeats) == ("mine", "there", 2)
+    assert (config.name, config.repeats) == ("mine", 2)
     assert config.items.path == ["a.jsonl", "b/*.csv"]
     assert config.items.join is not None
     assert (config.items.join.path, config.items.join.on) == ("q.jsonl", "question_id")
@@ -70,12 +70,6 @@ def test_everything_that_can_be_said_arrives() -> None:
         ("m", "http://127.0.0.1:2/v1", None),
         ("n", "http://127.0.0.1:1/v1", None),
     ]
-
-
-def test_without_items_the_caller_fills_in_their_path() -> None:
-    data = adhoc_config(None, judges=["yes-no"], models=["m"])
-    assert data["items"] == {}
-    assert data["name"] == "items"
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import errno
 import io
+import re
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
 
 from runner.messages import Snapshot, Tally, Usage
-from runner.session.progress import Progress, Row, ThroughputMeter, dollars, duration, line, percent, rows, table
+from runner.session.progress import NUMBERS, Progress, Row, ThroughputMeter, dollars, duration, line, percent, rows
 
 
 class Clock:
@@ -133,9 +138,35 @@ def test_quiet_prints_nothing() -> None:
     assert stream.getvalue() == ""
 
 
-def test_a_name_is_no_markup() -> None:
-    view = table([row(judge="[bold]x[/nope]", note="[/]")])
-    assert view.row_count == 1
+def test_a_name_is_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setenv("COLUMNS", "160")
+    with Progress(stream=stream, clock=Clock()) as progress:
+        progress.update(Snapshot({("[bold]x[/nope]", "m"): Tally(trials=10)}), states={"m": "[/]"})
+    assert "[bold]x[/nope] × m" in stream.getvalue()
+    assert "[/]" in stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("columns", "numbers"), [(60, ("done", "cost", "left")), (80, tuple(NUMBERS)), (160, tuple(NUMBERS))]
+)
+def test_no_digit_is_cut(columns: int, numbers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream, clock = Terminal(), Clock()
+    tally = Tally(trials=1_000_000, malformed=54_321, waiting=7, usage=Usage(cost_usd=1234.5))
+    with Progress(stream=stream, clock=clock) as progress:
+        for scored in (0, 100_000):
+            tallies = {("longmemeval-paper", name): replace(tally, scored=scored) for name in ("gpt-4o-mini", "o3")}
+            counts = Snapshot(tallies)
+            progress.update(counts, throttled={"gpt-4o-mini": 98_765})
+            clock.now += 10
+    lines = stream.getvalue().splitlines()
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", "\n".join(lines))
+    shown = rows(counts, ThroughputMeter(clock), {"gpt-4o-mini": 98_765})[0]
+    for name in set(numbers) - {"rate", "left"}:
+        assert NUMBERS[name](shown) in text
+    assert "…" in text or columns == 160
+    assert max(cell_len(line) for line in text.splitlines()) <= columns
 
 
 def test_an_accounts_429s_stand_in_the_rows_of_its_models() -> None:

@@ -64,7 +64,7 @@ def test_a_stop_keeps_its_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         with Session(load_config(work.config), tmp_path, work.out) as session:
             plan = session.plan()
             with pytest.raises(type(why), match=f"{why.message}; what was not recorded within {within} is asked again"):
-                session.judge(plan, make_pool=lambda: _Pool(session, switch, why), switch=switch)
+                session.judge(plan, make_pool=lambda: _Pool(session, switch, why), signal=switch)
             session.finish()
         judged = {row[0] for row in work.results().filter(state="scored").select("item_id").iter_rows()}
         assert 0 < len(judged) < len(ROWS)

@@ -16,8 +16,8 @@ from runner.simulate import NotRecorded, Replay, Simulation
 from runner.simulate.bad_replies import miscount
 from runner.simulate.endpoint import Endpoint
 from runner.simulate.faults import Faults
-from runner.simulate.prompt_parser import Prompt, blocks_in, prompt_of, verdicts_on, wanted_reply
-from runner.simulate.replies import NoScore, compose_list, sound_reply
+from runner.simulate.prompt_parser import Prompt, draw_verdicts, parse_prompt, parse_reply_spec, split_blocks
+from runner.simulate.replies import NoScore, compose_list, render_reply
 
 JUDGE = load_judge("answer-correctness", Path())
 TOLD = JUDGE.templates["base"]["system"]
@@ -35,13 +35,13 @@ def block(number: int, content: Content) -> str:
 def batch(contents: list[Content], told: str = TOLD) -> Prompt:
     text = "\n\n".join(block(number, content) for number, content in enumerate(contents, 1))
     messages = [{"role": "system", "content": told}, {"role": "user", "content": text}]
-    return prompt_of({"model": "m", "messages": messages})
+    return parse_prompt({"model": "m", "messages": messages})
 
 
 def scores(contents: list[Content]) -> list[str]:
     prompt = batch(contents)
-    wanted = wanted_reply(prompt)
-    return sound_reply(wanted, verdicts_on(wanted, prompt, 0, 0.6), prompt.asked).split(",")
+    wanted = parse_reply_spec(prompt)
+    return render_reply(wanted, draw_verdicts(wanted, prompt, 0, 0.6), prompt.user).split(",")
 
 
 @given(contents=st.lists(CONTENT, min_size=1, max_size=12), data=st.data())
@@ -95,30 +95,30 @@ def test_an_answer_that_holds_a_whole_block_in_its_turn_is_taken_for_two() -> No
 def test_other_peoples_blocks_are_found_by_their_first_number(marker: str) -> None:
     contents = [f" x{number}\nGiven: y\nHeld against: z 7" for number in range(12)]
     text = "\n\n".join(marker.format(number) + content for number, content in enumerate(contents, 1))
-    assert [content for _, content in blocks_in(text, "")] == [content for _, content in blocks_in(text, "Given: …")]
-    assert [content.splitlines()[0].removeprefix("Question:").strip("— ") for _, content in blocks_in(text, "")] == [
+    assert split_blocks(text, "") == split_blocks(text, "Given: …")
+    assert [content.splitlines()[0].removeprefix("Question:").strip("— ") for _, content in split_blocks(text, "")] == [
         f"x{number}" for number in range(12)
     ]
 
 
 def test_what_is_not_numbered_is_one_block() -> None:
-    assert blocks_in("a\n\nb", "") == (("a\n\nb", "a\n\nb"),)
-    assert blocks_in("", "") == (("", ""),)
+    assert split_blocks("a\n\nb", "") == (("a\n\nb", "a\n\nb"),)
+    assert split_blocks("", "") == (("", ""),)
 
 
 def test_a_list_for_blocks_is_not_a_list_of_one_items_scores() -> None:
     told = "Reply with two scores from 1 to 10, comma-separated."
     prompt = batch([("q", "t", "a"), ("r", "t", "b")], told)
-    wanted = wanted_reply(prompt)
+    wanted = parse_reply_spec(prompt)
     assert (wanted.scores, wanted.blocks) == (2, ())
-    assert len(sound_reply(wanted, verdicts_on(wanted, prompt, 0, 0.6)).split(",")) == 2
+    assert len(render_reply(wanted, draw_verdicts(wanted, prompt, 0, 0.6)).split(",")) == 2
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10])
 def test_lists_of_a_wrong_count_are_read_by_no_reader_of_ours(count: int) -> None:
     contents = [(f"q{number}", "t", "a") for number in range(count)]
     prompt = batch(contents)
-    wanted = wanted_reply(prompt)
+    wanted = parse_reply_spec(prompt)
     reply = ",".join(scores(contents))
     spoilt = {miscount(wanted, reply, variant) for variant in range(600)}
     assert len(spoilt) > (2 if count == 1 else 12)
@@ -168,7 +168,7 @@ def test_a_batch_is_answered_from_what_is_recorded_for_each_block() -> None:
 
 
 def test_what_is_no_number_is_never_put_into_a_list() -> None:
-    wanted = wanted_reply(batch([("q", "t", "a"), ("r", "t", "b")]))
+    wanted = parse_reply_spec(batch([("q", "t", "a"), ("r", "t", "b")]))
     assert compose_list(wanted, ["4", " 2.5 "]) == "4,2.5"
     for other in ("yes", "4,3", "", "4/5", '{"score":4}'):
         with pytest.raises(NoScore):
@@ -181,7 +181,7 @@ def test_misses_within_a_batch_name_what_was_looked_for() -> None:
 
 
 def _body(prompt: Prompt) -> bytes:
-    messages = [{"role": "system", "content": prompt.told}, {"role": "user", "content": prompt.asked}]
+    messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
     return orjson.dumps({"model": "m", "messages": messages})
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from judges import Item, Judge, Malformed, Refused, Reply, Scored, library_names, load_judge
-from runner.simulate.bad_replies import CUT, NO_VERDICT, REFUSAL, cut, no_verdict
-from runner.simulate.prompt_parser import BadRequest, Prompt, Wanted, prompt_of, verdicts_on, wanted_reply
-from runner.simulate.replies import says_yes, sound_reply
-from runner.simulate.reply_format import Verdict, draw_verdict, fill_schema, keys_in
+from runner.simulate.bad_replies import CUT, NO_VERDICT, REFUSAL, pick_malformed, truncate
+from runner.simulate.prompt_parser import BadRequest, Prompt, ReplySpec, draw_verdicts, parse_prompt, parse_reply_spec
+from runner.simulate.replies import render_reply, says_yes
+from runner.simulate.reply_format import Verdict, draw_verdict, fill_schema, find_keys
 
 PAPER = "Is it right?\n\nQuestion: {}\n\nModel Response: {}\n\nAnswer yes or no only."
 LINE = "Label it.\n\nQuestion: {}\nGenerated answer: {}\n\nGive a reason.\nIf it's correct, set correct=true."
@@ -36,19 +36,19 @@ DOCUMENTS = (
 
 def prompt(text: str, told: str | None = None, **options: Any) -> Prompt:
     system = [] if told is None else [{"role": "system", "content": told}]
-    return prompt_of({"model": "m", "messages": [*system, {"role": "user", "content": text}], **options})
+    return parse_prompt({"model": "m", "messages": [*system, {"role": "user", "content": text}], **options})
 
 
 def said(asked: Prompt, verdict: bool) -> str:
     """The sound reply with this verdict at its clearest."""
-    return sound_reply(wanted_reply(asked), [Verdict(verdict)], asked.asked)
+    return render_reply(parse_reply_spec(asked), [Verdict(verdict)], asked.user)
 
 
 def made_up(text: str, seed: int = 0) -> str:
     """The sound reply with the verdict that is drawn."""
     asked = prompt(text)
-    wanted = wanted_reply(asked)
-    return sound_reply(wanted, verdicts_on(wanted, asked, seed, 0.6), asked.asked)
+    wanted = parse_reply_spec(asked)
+    return render_reply(wanted, draw_verdicts(wanted, asked, seed, 0.6), asked.user)
 
 
 def judge_of(tmp_path: Path, reads: dict[str, Any]) -> Judge:
@@ -163,9 +163,9 @@ def test_a_schema_is_filled_in() -> None:
 
 
 def test_keys_are_those_of_the_sentences() -> None:
-    assert keys_in(DOCUMENTS) == ["0a", "0be", "1a"]
-    assert keys_in("Sentences:\nd1: x\nNote: y\nd2: z") == ["d1", "d2"]
-    assert keys_in("no sentences") == []
+    assert find_keys(DOCUMENTS) == ["0a", "0be", "1a"]
+    assert find_keys("Sentences:\nd1: x\nNote: y\nd2: z") == ["d1", "d2"]
+    assert find_keys("no sentences") == []
 
 
 @pytest.mark.parametrize("enforced", [False, True])
@@ -178,9 +178,9 @@ def test_documents_get_an_object_with_keys_of_their_own(enforced: bool) -> None:
     verdicts = set()
     for number in range(40):
         asked = prompt(DOCUMENTS.replace("When", f"When ({number})"), **options)
-        found = verdicts_on(wanted_reply(asked), asked, 0, 0.6)
-        reply = sound_reply(wanted_reply(asked), found, asked.asked)
-        assert reply == sound_reply(wanted_reply(asked), found, asked.asked)
+        found = draw_verdicts(parse_reply_spec(asked), asked, 0, 0.6)
+        reply = render_reply(parse_reply_spec(asked), found, asked.user)
+        assert reply == render_reply(parse_reply_spec(asked), found, asked.user)
         value = json.loads(reply)
         relevant, utilized = value["all_relevant_sentence_keys"], value["all_utilized_sentence_keys"]
         support = {entry["sentence_key"]: entry["is_supported"] for entry in value["sentence_support_information"]}
@@ -217,7 +217,7 @@ SPOILT: dict[str, list[tuple[str, dict[str, Any]]]] = {
 @pytest.mark.parametrize("kind", sorted(SPOILT))
 def test_no_reader_of_ours_finds_a_verdict_in_a_malformed_reply(kind: str, tmp_path: Path) -> None:
     for words, reads in SPOILT[kind]:
-        judge, wanted = judge_of(tmp_path, reads), wanted_reply(prompt(words))
+        judge, wanted = judge_of(tmp_path, reads), parse_reply_spec(prompt(words))
         assert wanted.form.kind == kind
         assert isinstance(judge.read(Reply(said(prompt(words), True))), Scored), words
         check(judge, wanted)
@@ -227,7 +227,7 @@ def test_no_reader_of_ours_finds_a_verdict_in_a_malformed_reply(kind: str, tmp_p
 def test_no_reader_of_ours_finds_a_verdict_in_a_malformed_object(kind: str, tmp_path: Path) -> None:
     words = {"object": OBJECT, "line": LINE, "documents": DOCUMENTS}[kind]
     judge = load_judge("ragbench" if kind == "documents" else "longmemeval-hindsight", Path())
-    check(judge, wanted_reply(prompt(words)))
+    check(judge, parse_reply_spec(prompt(words)))
     if kind == "object":
         schema = {
             "type": "object",
@@ -235,17 +235,17 @@ def test_no_reader_of_ours_finds_a_verdict_in_a_malformed_object(kind: str, tmp_
             "required": ["correct", "score"],
         }
         reads = {"kind": "object", "verdict": ["correct", "score"], "schema": schema}
-        check(judge_of(tmp_path, reads), wanted_reply(prompt(GRADED)))
+        check(judge_of(tmp_path, reads), parse_reply_spec(prompt(GRADED)))
 
 
-def check(judge: Judge, wanted: Wanted) -> None:
+def check(judge: Judge, wanted: ReplySpec) -> None:
     """No malformed reply of this form is read."""
-    kinds = {no_verdict(wanted, variant) for variant in range(60)}
+    kinds = {pick_malformed(wanted, variant) for variant in range(60)}
     assert len(kinds) >= 10
     for text in kinds:
         assert isinstance(judge.read(Reply(text)), Malformed), text
-    assert isinstance(judge.read(Reply(cut(wanted, "4"), "length")), Malformed)
-    assert isinstance(judge.read(Reply(cut(wanted, "4"))), Malformed)
+    assert isinstance(judge.read(Reply(truncate(wanted, "4"), "length")), Malformed)
+    assert isinstance(judge.read(Reply(truncate(wanted, "4"))), Malformed)
     assert isinstance(judge.read(Reply(REFUSAL)), Refused)
 
 
@@ -273,7 +273,7 @@ def test_sound_replies_are_read_as_the_verdict_by_every_judge_that_ships(name: s
         if template is None:
             continue
         messages = judge.render(item, template)
-        asked = prompt_of({"model": "m", "messages": messages})
+        asked = parse_prompt({"model": "m", "messages": messages})
         reading = judge.read(Reply(said(asked, verdict)))
         assert isinstance(reading, Scored), (messages, said(asked, verdict))
         assert reading.provenance.stage == ("strict" if "\n" not in said(asked, verdict) else "tolerant:lines")
@@ -304,8 +304,8 @@ def test_parts_and_several_messages_are_one_prompt() -> None:
         {"role": "system", "content": "Judge."},
         {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
     ]
-    found = prompt_of({"model": "m", "messages": messages})
-    assert (found.text, found.told, found.asked) == ("Judge.\n\nab", "Judge.", "ab")
+    found = parse_prompt({"model": "m", "messages": messages})
+    assert (found.text, found.system, found.user) == ("Judge.\n\nab", "Judge.", "ab")
 
 
 @pytest.mark.parametrize(
@@ -322,4 +322,4 @@ def test_parts_and_several_messages_are_one_prompt() -> None:
 )
 def test_what_is_no_request_is_refused(body: Any) -> None:
     with pytest.raises(BadRequest, match=re.compile(r"\w+")):
-        prompt_of(body)
+        parse_prompt(body)
