@@ -31,14 +31,14 @@ class _Share:
     counted_in_flight: int = 0
     counted_requests: float = 0.0
     counted_tokens: float = 0.0
-    held: int = 0
+    turns: int = 0
     """Leases in a row with a place."""
 
 
 @dataclass(slots=True)
 class _Account:
     limits: Limits
-    pace: AdaptiveRate = field(default_factory=AdaptiveRate)
+    adaptive_rate: AdaptiveRate = field(default_factory=AdaptiveRate)
     shares: dict[str, _Share] = field(default_factory=dict)
     order: list[str] = field(default_factory=list)
     """Workers in the order in which they are served where there is not a place for each."""
@@ -65,7 +65,7 @@ class LeaseAllocator:
         """The worker's process is gone, and with it its requests."""
         for account in self._accounts.values():
             account.shares.pop(worker, None)
-            account.pace.forget(worker)
+            account.adaptive_rate.forget(worker)
             if worker in account.order:
                 account.order.remove(worker)
 
@@ -84,9 +84,9 @@ class LeaseAllocator:
         """Whether the worker's last lease of the account lets it send anything."""
         return self._accounts[account].shares[worker].in_flight > 0
 
-    def confirm(self, worker: str, news: Iterable[AccountStats] = ()) -> None:
-        """The worker has taken its last leases; `news` is what it answered."""
-        in_flight = {entry.account: entry.in_flight for entry in news}
+    def confirm(self, worker: str, stats: Iterable[AccountStats] = ()) -> None:
+        """The worker has taken its last leases; `stats` is what it answered."""
+        in_flight = {entry.account: entry.in_flight for entry in stats}
         for name, account in self._accounts.items():
             share = account.shares.get(worker)
             if share is None:
@@ -94,10 +94,10 @@ class LeaseAllocator:
             share.counted_in_flight = max(share.in_flight, in_flight.get(name, 0))
             share.counted_requests, share.counted_tokens = share.requests_per_s, share.tokens_per_s
 
-    def observe(self, worker: str, news: Iterable[AccountStats], now_s: float) -> None:
+    def observe(self, worker: str, stats: Iterable[AccountStats], now_s: float) -> None:
         """Keep to what the endpoints take: where they throttle, leases come to less than the limits."""
-        for entry in news:
-            self._accounts[entry.account].pace.observe(worker, entry, now_s)
+        for entry in stats:
+            self._accounts[entry.account].adaptive_rate.observe(worker, entry, now_s)
 
     def _lease(self, name: str, account: _Account, worker: str) -> Lease:
         limits, share = account.limits, account.shares[worker]
@@ -106,11 +106,11 @@ class LeaseAllocator:
         others = [other for other_name, other in account.shares.items() if other_name != worker]
         free = limits.in_flight - sum(other.counted_in_flight for other in others)
         share.in_flight = max(0, min(targets[worker], free))
-        share.held = share.held + 1 if share.in_flight else 0
+        share.turns = share.turns + 1 if share.in_flight else 0
         share.counted_in_flight = max(share.counted_in_flight, share.in_flight)
         # Rates go by the places in flight, so that all workers come to the end of their trials together.
         part = targets[worker] / max(1, sum(targets.values())) if share.in_flight else 0.0
-        requests = _per_s(account.pace.cap(limits.rpm), part, sum(other.counted_requests for other in others))
+        requests = _per_s(account.adaptive_rate.cap(limits.rpm), part, sum(other.counted_requests for other in others))
         tokens = _per_s(limits.tpm, part, sum(other.counted_tokens for other in others))
         share.requests_per_s, share.tokens_per_s = requests or 0.0, tokens or 0.0
         share.counted_requests = max(share.counted_requests, share.requests_per_s)
@@ -126,9 +126,9 @@ class LeaseAllocator:
         while left and wanting:
             even = max(1, left // len(wanting))
             for worker in wanting[:left]:
-                given = min(even, account.shares[worker].demand - targets[worker])
-                targets[worker] += given
-                left -= given
+                more = min(even, account.shares[worker].demand - targets[worker])
+                targets[worker] += more
+                left -= more
             wanting = [worker for worker in wanting if account.shares[worker].demand > targets[worker]]
         for worker in working:
             # Trials that reach a worker between two ticks need not wait for the next.
@@ -138,8 +138,8 @@ class LeaseAllocator:
     def _rotate(self, account: _Account, worker: str) -> None:
         """Send a worker to the end of the queue that has had its turn while others with work have no place at all."""
         wanting = sum(share.demand > 0 for share in account.shares.values())
-        if wanting > account.limits.in_flight and account.shares[worker].held >= HOLD:
-            account.shares[worker].held = 0
+        if wanting > account.limits.in_flight and account.shares[worker].turns >= HOLD:
+            account.shares[worker].turns = 0
             account.order.remove(worker)
             account.order.append(worker)
 
