@@ -168,8 +168,6 @@ class Contradictions:
         }
 
 
-pass  # MOVED-EMPTY
-
 Fields = Mapping[str, Mapping[str, Any]]
 
 _VERDICT_KEYS = frozenset(

@@ -168,8 +168,6 @@ def _float(text: str) -> float:
     return value
 
 
-pass  # MOVED-EMPTY
-
 _MOST = 4
 _WRAPPER_KEYS = frozenset(
     {"result", "verdict", "answer", "evaluation", "judgement", "judgment", "output", "json", "data", "decision"}

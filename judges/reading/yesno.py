@@ -243,8 +243,6 @@ def _opposite(word: str) -> str:
     return "no" if word == "yes" else "yes"
 
 
-pass  # MOVED-EMPTY
-
 _WORDS = {"yes": True, "no": False}
 _LONGEST_ALIAS = 60
 
