@@ -62,7 +62,7 @@ class Binding(_Record):
     """`sentences`: keyed sentences, a line `key: text` each."""
 
 
-class Batch(_Record):
+class BatchSpec(_Record):
     """Several items in one request: the user's part of a template is then one block, `{number}` its number."""
 
     size: Annotated[int, Field(ge=1, le=MAX_BATCH)]
@@ -145,7 +145,7 @@ class JudgeSpec(_Record):
     """Appended to the prompt where `structured` is wanted and the endpoint cannot enforce it."""
     official: Official | None = None
     """The published reading, reported beside the strict one."""
-    batch: Batch | None = None
+    batch: BatchSpec | None = None
     """Several items in one request."""
     scoring: Trace | None = None
     """Scores that are computed out of the verdict."""

@@ -36,7 +36,7 @@ _WORDS = ("true", "false", "yes", "no", "correct", "incorrect")
 
 
 @dataclass(slots=True)
-class Column:
+class ColumnStats:
     """What is known of one column, or of one place in nested columns."""
 
     name: str
@@ -76,7 +76,7 @@ class Column:
         """The types as a person reads them."""
         return " or ".join(name for name, _ in self.types.most_common() if name != "null") or "null"
 
-    def repeats_within(self, other: Column | None) -> bool:
+    def repeats_within(self, other: ColumnStats | None) -> bool:
         """Whether a value stands twice, or twice beside the same value of another column."""
         pairs = {(value, other and other.places.get(row)) for row, value in self.places.items()}
         return len(pairs) < len(self.places)
@@ -112,7 +112,7 @@ class ColumnProfile:
     rows: int
     complete: bool
     """Whether these are all rows there are."""
-    columns: dict[str, Column]
+    columns: dict[str, ColumnStats]
     """By name, in the order of the file; an object's places stand in its stead."""
     joined: set[str]
     """Columns that come from the joined reference."""
@@ -133,10 +133,10 @@ class ColumnProfile:
 def profile_columns(items: Items, base: Path, max_rows: int = MAX_ROWS) -> ColumnProfile:
     """Profile the first rows of the items, and of what is joined to them; InputError where there are none."""
     sources = item_sources(items, base)
-    columns: dict[str, Column] = {}
+    columns: dict[str, ColumnStats] = {}
     left_out: list[str] = []
     rows, complete = _read(sources, columns, max_rows, left_out, skip=items.on_bad == "skip")
-    reference: dict[str, Column] = {}
+    reference: dict[str, ColumnStats] = {}
     _read(reference_sources(items, base), reference, max_rows, left_out)
     joined = {name: column for name, column in reference.items() if name not in columns}
     return ColumnProfile([source.name for source in sources], rows, complete, columns | joined, set(joined), left_out)
@@ -144,15 +144,15 @@ def profile_columns(items: Items, base: Path, max_rows: int = MAX_ROWS) -> Colum
 
 def common_columns(items: list[Source], reference: list[Source]) -> list[str]:
     """Columns that both have and whose values differ from row to row of the reference."""
-    left: dict[str, Column] = {}
-    right: dict[str, Column] = {}
+    left: dict[str, ColumnStats] = {}
+    right: dict[str, ColumnStats] = {}
     _read(items, left, MAX_ROWS, [])
     _read(reference, right, MAX_ROWS, [])
     return [name for name, column in right.items() if name in left and not column.repeats_within(None)]
 
 
 def _read(
-    sources: list[Source], columns: dict[str, Column], max_rows: int, left_out: list[str], skip: bool = False
+    sources: list[Source], columns: dict[str, ColumnStats], max_rows: int, left_out: list[str], skip: bool = False
 ) -> tuple[int, bool]:
     """Add rows to the columns: how many, and whether these are all. `skip`: bad rows are passed over."""
     rows = 0
@@ -178,13 +178,13 @@ def _read(
     return rows, True
 
 
-def _add(columns: dict[str, Column], number: int, row: Record, before: str = "", depth: int = 1) -> None:
+def _add(columns: dict[str, ColumnStats], number: int, row: Record, before: str = "", depth: int = 1) -> None:
     for name, value in row.items():
         path = before + name
         if isinstance(value, dict) and value and depth < _MAX_DEPTH:
             _add(columns, number, value, f"{path}.", depth + 1)
         else:
-            columns.setdefault(path, Column(path)).add(number, value)
+            columns.setdefault(path, ColumnStats(path)).add(number, value)
 
 
 def _is_word(value: str) -> bool:
@@ -250,7 +250,7 @@ def guess_columns(profile: ColumnProfile) -> dict[str, Guess]:
     """Role → its likely column; roles that no column seems to play are left out."""
     guesses: dict[str, Guess] = {}
 
-    def guess(role: str, fits: Callable[[Column], bool]) -> None:
+    def guess(role: str, fits: Callable[[ColumnStats], bool]) -> None:
         names = _NAMES[role].split()
         used = {guess.column for guess in guesses.values()}
         columns = [column for name in names for column in profile.columns.values() if _plain(column.name) == name]
@@ -258,7 +258,7 @@ def guess_columns(profile: ColumnProfile) -> dict[str, Guess]:
         if fitting:
             guesses[role] = Guess(fitting[0], "by its name", tuple(fitting[1:]))
 
-    def identifies(column: Column) -> bool:
+    def identifies(column: ColumnStats) -> bool:
         return column.given == profile.rows and not column.types["number"] and column.kind != "bool"
 
     for role in ("question", "reference", "response", "other_response"):
@@ -328,7 +328,7 @@ def _guess_system(profile: ColumnProfile, guesses: dict[str, Guess]) -> None:
     pair = [profile.columns[guesses[role].column] for role in ("question", "response") if role in guesses]
     rows = range(profile.rows)
 
-    def repeats(columns: list[Column]) -> bool:
+    def repeats(columns: list[ColumnStats]) -> bool:
         return len({tuple(column.places.get(row) for column in columns) for row in rows}) < profile.rows
 
     if len(pair) < 2 or not repeats(pair):
@@ -363,7 +363,7 @@ def _settle_ids(profile: ColumnProfile, guesses: dict[str, Guess]) -> None:
             guesses["question_id"] = Guess(column.name, "the same question is in several rows: it pairs the systems")
 
 
-def _grades(column: Column) -> dict[str, bool]:
+def _grades(column: ColumnStats) -> dict[str, bool]:
     """What inspect_ai's letters mean: correct, incorrect and no answer; others, such as P (partial), mean neither."""
     known = {"C": True, "I": False, "N": False}
     if not column.values or not column.all_values_known or not column.values.keys() <= known.keys():
@@ -373,7 +373,7 @@ def _grades(column: Column) -> dict[str, bool]:
     return {value: meaning for value, meaning in known.items() if value != "N" or "N" in column.values}
 
 
-def _label_type(column: Column, named: bool) -> str | None:
+def _label_type(column: ColumnStats, named: bool) -> str | None:
     if column.kind == "bool":
         return "bool"
     if column.kind == "number" and named:
@@ -384,7 +384,7 @@ def _label_type(column: Column, named: bool) -> str | None:
     return "choice" if few else None
 
 
-def _few(column: Column, profile: ColumnProfile) -> bool:
+def _few(column: ColumnStats, profile: ColumnProfile) -> bool:
     return column.distinct <= _MAX_GROUPS and (column.distinct == 1 or column.distinct * 2 <= max(profile.rows, 4))
 
 

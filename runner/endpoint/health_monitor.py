@@ -86,7 +86,7 @@ class ProbeScheduler:
 
 
 @dataclass(slots=True)
-class _Account:
+class _AccountHealth:
     where: str
     answered: bool = False
     throttled: int = 0
@@ -145,7 +145,7 @@ class HealthMonitor:
     def __init__(self, config: RunConfig) -> None:
         self._max_outage_s = config.retry.max_outage_s
         self._max_outage = config.retry.max_outage
-        self._accounts = {m.account_name: _Account(m.base_url) for m in config.models}
+        self._accounts = {m.account_name: _AccountHealth(m.base_url) for m in config.models}
         self._given_up: dict[str, str] = {}
         self._action_needed: dict[str, str] = {}
 
@@ -163,7 +163,7 @@ class HealthMonitor:
                 closed.append(seen.account)
         return closed
 
-    def _why_give_up(self, name: str, account: _Account, now_s: float) -> str | None:
+    def _why_give_up(self, name: str, account: _AccountHealth, now_s: float) -> str | None:
         if account.trouble_since is None:
             return None
         away_s = now_s - account.trouble_since

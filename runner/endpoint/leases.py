@@ -36,7 +36,7 @@ class _Share:
 
 
 @dataclass(slots=True)
-class _Account:
+class _AccountLeases:
     limits: Limits
     adaptive_rate: AdaptiveRate = field(default_factory=AdaptiveRate)
     shares: dict[str, _Share] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class LeaseAllocator:
     def __init__(self, accounts: Mapping[str, Limits], on_call: str | None = None) -> None:
         """`on_call`: an account that any trial may come to need, whichever is its own."""
         self._on_call = on_call
-        self._accounts = {name: _Account(limits) for name, limits in accounts.items()}
+        self._accounts = {name: _AccountLeases(limits) for name, limits in accounts.items()}
 
     def join(self, worker: str) -> None:
         """A worker has started; it holds nothing yet."""
@@ -99,7 +99,7 @@ class LeaseAllocator:
         for entry in stats:
             self._accounts[entry.account].adaptive_rate.observe(worker, entry, now_s)
 
-    def _lease(self, name: str, account: _Account, worker: str) -> Lease:
+    def _lease(self, name: str, account: _AccountLeases, worker: str) -> Lease:
         limits, share = account.limits, account.shares[worker]
         self._rotate(account, worker)
         targets = self._targets(account)
@@ -117,7 +117,7 @@ class LeaseAllocator:
         share.counted_tokens = max(share.counted_tokens, share.tokens_per_s)
         return Lease(name, share.in_flight, requests, tokens)
 
-    def _targets(self, account: _Account) -> dict[str, int]:
+    def _targets(self, account: _AccountLeases) -> dict[str, int]:
         """Worker → places in flight: equal shares, above its demand only what no other has a use for."""
         targets = dict.fromkeys(account.order, 0)
         left = account.limits.in_flight
@@ -135,7 +135,7 @@ class LeaseAllocator:
             targets[worker] += left // len(working)
         return targets
 
-    def _rotate(self, account: _Account, worker: str) -> None:
+    def _rotate(self, account: _AccountLeases, worker: str) -> None:
         """Send a worker to the end of the queue that has had its turn while others with work have no place at all."""
         wanting = sum(share.demand > 0 for share in account.shares.values())
         if wanting > account.limits.in_flight and account.shares[worker].turns >= HOLD:

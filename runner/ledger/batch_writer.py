@@ -39,7 +39,7 @@ class Spend:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchEffect:
+class BatchOutcome:
     """What a batch changed: the acknowledgement, and differences to the tallies of (judge, model)."""
 
     ack: Ack
@@ -54,7 +54,7 @@ class BatchWriter:
         self._spending = spending
         self._undecided: OrderedDict[tuple[str, str], int] = OrderedDict()
 
-    def apply(self, batch: Batch) -> BatchEffect:
+    def apply(self, batch: Batch) -> BatchOutcome:
         """Writes a batch inside the open transaction."""
         size = len(batch.attempts) + len(batch.judgments) + len(batch.waiting) + bool(batch.reserved)
         last = self._db.value("SELECT seq FROM senders WHERE sender = ?", batch.sender)
@@ -66,7 +66,7 @@ class BatchWriter:
             granted = self._db.value("SELECT granted FROM senders WHERE sender = ?", batch.sender)
             # What an earlier batch was granted its sender knows: it has sent others since.
             bound = CostBound(*json.loads(granted)) if batch.seq == last else NOTHING
-            return BatchEffect(Ack(batch.seq, 0, bound, self._spending.left()), {})
+            return BatchOutcome(Ack(batch.seq, 0, bound, self._spending.left()), {})
         if last is not None and batch.seq != last + 1:
             raise JuryboxError(f"batch {batch.seq} of {batch.sender} came after its batch {last}")
 
@@ -79,7 +79,7 @@ class BatchWriter:
         self._add_waiting(batch.waiting, names, counts)
         self._db.change(schema.PUT_SENDER, batch.sender, batch.seq, size, json.dumps(astuple(granted)))
         self._remember(batch, requests)
-        return BatchEffect(Ack(batch.seq, duplicates, granted, self._spending.left()), _changes(counts, spent))
+        return BatchOutcome(Ack(batch.seq, duplicates, granted, self._spending.left()), _changes(counts, spent))
 
     def _add_spend(self, attempts: Sequence[Attempt]) -> dict[JudgeModel, Spend]:
         spent: dict[JudgeModel, Spend] = {}

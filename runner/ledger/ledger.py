@@ -20,7 +20,7 @@ from runner.failpoints import failpoint
 from runner.messages import Batch, CostBound, Shard, Tally, TrialProgress, Usage
 
 from . import schema
-from .batch_writer import BatchEffect, BatchWriter, Counts, JudgeModel, Spend, history_of, tally_of
+from .batch_writer import BatchOutcome, BatchWriter, Counts, JudgeModel, Spend, history_of, tally_of
 from .database import Database
 from .revisions import Revisions
 from .segments import Segments
@@ -105,7 +105,7 @@ class Ledger:
 
     # --- recording
 
-    def record(self, batch: Batch) -> BatchEffect:
+    def record(self, batch: Batch) -> BatchOutcome:
         """Commits a batch; one that was committed before is acknowledged and changes nothing."""
         try:
             effect = self._commit(batch)
@@ -115,7 +115,7 @@ class Ledger:
         failpoint("after-commit")
         return effect
 
-    def _commit(self, batch: Batch) -> BatchEffect:
+    def _commit(self, batch: Batch) -> BatchOutcome:
         with self._db.transaction():
             effect = self._writer.apply(batch)
             failpoint("before-commit")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from runner.stats.agreement import Agreement
 from runner.stats.estimators import Metric
 
-from .formatting import INTERVAL, NONE, Column, Table, interval, names, number, numbers
+from .formatting import INTERVAL, NONE, Table, TableColumn, interval, names, number, numbers
 from .model import Report
 
 TITLE = "Agreement with human labels"
@@ -67,7 +67,7 @@ _ERRORS: tuple[Extra, ...] = (
 def _table(
     report: Report, title: str, entries: Sequence[Agreement], measures: Sequence[str], extra: Sequence[Extra] = ()
 ) -> Table:
-    columns = [*names("judge", "model", "system", "label"), Column("n")]
+    columns = [*names("judge", "model", "system", "label"), TableColumn("n")]
     for name in measures:
         columns += numbers(HEADERS[name], f"{INTERVAL} {_short(name)}")
     columns += numbers(*(header for header, _ in extra))

@@ -14,7 +14,7 @@ INTERVAL = "95 %"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """Numbers stand right and in one piece. Names and texts stand left, and go on in the next line where they must."""
 
     header: str
@@ -26,7 +26,7 @@ class Table:
     """A table of text cells. `sums`: rows at its end that summarize those before them."""
 
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
     sums: int = 0
@@ -44,14 +44,14 @@ class HasInterval(Protocol):
         """The upper end."""
 
 
-def names(*headers: str) -> list[Column]:
+def names(*headers: str) -> list[TableColumn]:
     """Columns that name the row."""
-    return [Column(header, "name") for header in headers]
+    return [TableColumn(header, "name") for header in headers]
 
 
-def numbers(*headers: str) -> list[Column]:
+def numbers(*headers: str) -> list[TableColumn]:
     """Columns of numbers."""
-    return [Column(header) for header in headers]
+    return [TableColumn(header) for header in headers]
 
 
 def number(value: float | None, digits: int = 4) -> str:

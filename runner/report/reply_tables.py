@@ -9,7 +9,7 @@ from runner.stats.estimators import Rate
 from runner.stats.parse_stats import UNSCORED, FirstReplies, ParsePath, ParsePaths
 from runner.stats.significance import LEAST_GROUP, Difference
 
-from .formatting import NONE, Column, Table, interval, names, number, numbers, p_value, percent, usd
+from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, p_value, percent, usd
 from .model import Report
 
 MANY_SCORES = 4
@@ -89,7 +89,7 @@ def unreadable_replies(report: Report) -> Table:
         )
         for entry in sorted(shown, key=report.reading.unreadable.index)
     ]  # fmt: skip
-    columns = [*names("judge", "model", "reason"), *numbers("replies", "share"), Column("reply", "text")]
+    columns = [*names("judge", "model", "reason"), *numbers("replies", "share"), TableColumn("reply", "text")]
     note = "the commonest, of all malformed replies; alike but for case, digits and blanks count together · one example"
     return Table("Unreadable replies", tuple(columns), tuple(rows), note)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from runner.stats.metrics import Line, Result
 from runner.stats.summaries import ScoreSummary
 
-from .formatting import NONE, Column, Table, interval, names, number, numbers, percent
+from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, percent
 from .model import Report
 
 CORRECT = "correct"
@@ -106,7 +106,7 @@ def _means(report: Report, found: Sequence[Entry]) -> Table:
     )
     if any(score.n > 1 and score.low is None for _, _, score in found):
         note += " · no interval where all scores are the same"
-    return Table("Mean scores", (*columns, Column("n")), tuple(rows), note + _clusters(report))
+    return Table("Mean scores", (*columns, TableColumn("n")), tuple(rows), note + _clusters(report))
 
 
 def _high_scores(report: Report, found: Sequence[Entry]) -> Table:
@@ -203,7 +203,7 @@ def _slices_of(report: Report, result: Result, score: str, ending: str) -> Table
     columns = [*names("slice"), *numbers("planned", measure(score, whole), "95 % interval")]
     columns += numbers("strict") if binary else numbers("worst", "best")
     if whole.threshold is not None:
-        columns.append(Column(f"≥ {whole.threshold:g}"))
+        columns.append(TableColumn(f"≥ {whole.threshold:g}"))
     columns += numbers("official") if published else []
     sums = [row("overall", result.overall)]
     if score in result.macro:

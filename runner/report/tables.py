@@ -13,7 +13,7 @@ from runner.stats.significance import LEAST_GROUP
 
 from .agreement_tables import agreement_tables
 from .failures import STATES, spread
-from .formatting import NONE, Column, Table, interval, names, number, numbers, usd
+from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, usd
 from .model import Cost, Report
 from .reply_tables import batches, calls, first_replies, flags, parse_paths, unreadable_replies
 from .score_tables import coverage, reasons, score_tables, slice_tables, trials, value_tables
@@ -58,8 +58,8 @@ def _failures(report: Report) -> Table:
         )
         for entry in spread(report.failures, MOST_FAILURES, attrgetter("state", "judge", "model", "reason"))
     ]  # fmt: skip
-    columns = [*names("judge", "model", "system"), Column("item", "text"), *numbers(*["repeat"] * several)]
-    columns += [Column("state", "text"), Column("error", "text")]
+    columns = [*names("judge", "model", "system"), TableColumn("item", "text"), *numbers(*["repeat"] * several)]
+    columns += [TableColumn("state", "text"), TableColumn("error", "text")]
     states = [state for state in STATES if any(getattr(result.overall, state) for result in report.results)]
     of = f"{shlex.quote(report.directory)} --state {','.join(states)}"
     more = report.failed - len(rows)
@@ -110,7 +110,7 @@ def _suspects(report: Report) -> Table:
     return Table("Injection suspects", _part_columns("items"), tuple(rows), note)
 
 
-def _part_columns(part: str) -> tuple[Column, ...]:
+def _part_columns(part: str) -> tuple[TableColumn, ...]:
     return (
         *names("judge", "model", part, "judged"), *numbers("trials", "unscored", "share", "95 % interval", "mean"),
     )  # fmt: skip
@@ -162,7 +162,7 @@ def _judges(report: Report) -> Table:
         (judge.name, judge.fingerprint, ", ".join(judge.parser_versions) or NONE, "\n".join(judge.protocol_notes))
         for judge in report.judges
     ]
-    columns = [*names("judge", "fingerprint", "parser"), Column("protocol", "text")]
+    columns = [*names("judge", "fingerprint", "parser"), TableColumn("protocol", "text")]
     return Table("Judges", tuple(columns), tuple(rows), f"revision {report.revision} of the judgments")
 
 

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from runner.errors import InputError
 
-from .formatting import INTERVAL, Column, Table
+from .formatting import INTERVAL, Table, TableColumn
 from .model import Report
 from .notices import notices
 from .overview import agreement_overview, cost_line, headline, score_overview
@@ -233,7 +233,7 @@ def _needed(widths: Sequence[int]) -> int:
     return sum(widths) + _GAP * (len(widths) - 1)
 
 
-def _split(columns: Sequence[Column], natural: Sequence[int], width: int) -> tuple[list[int], list[list[int]]]:
+def _split(columns: Sequence[TableColumn], natural: Sequence[int], width: int) -> tuple[list[int], list[list[int]]]:
     """The least width of each column, and the columns of each part: a measure stands with its interval."""
     leading = next((place for place, column in enumerate(columns) if column.kind == "number"), len(columns))
     groups: list[list[int]] = []
@@ -281,7 +281,7 @@ def _rich_table(table: Table, compact: bool) -> RichTable:
     return drawn
 
 
-def _unrepeated(columns: Sequence[Column], row: Sequence[str], before: Sequence[str]) -> list[str]:
+def _unrepeated(columns: Sequence[TableColumn], row: Sequence[str], before: Sequence[str]) -> list[str]:
     """The row without the names that stand in the row above it already, from the left on."""
     cells = list(row)
     for place, column in enumerate(columns[:-1]):

@@ -27,7 +27,7 @@ from .session import load_judges
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptPreview:
     """One template, filled in with the first item that is routed to it."""
 
     judge: str
@@ -50,7 +50,7 @@ class Preview:
     sampling: dict[str, dict[str, Any]]
     """`judge × model` → the resolved sampling."""
     structured: dict[str, str]
-    prompts: list[Prompt]
+    prompts: list[PromptPreview]
     notes: list[str]
 
     def document(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
         )
 
 
-def _prompts(staged: Staged, judge: Any) -> list[Prompt]:
+def _prompts(staged: Staged, judge: Any) -> list[PromptPreview]:
     """The first item of every template, and how many items each has."""
     first: dict[str, Any] = {}
     counts: dict[str, int] = {}
@@ -133,6 +133,6 @@ def _prompts(staged: Staged, judge: Any) -> list[Prompt]:
                 found = staged.items(start, rows, judge.name)
                 first[template] = next(item.parse() for item in found if item.template == template)
     return [
-        Prompt(judge.name, name, item.id, counts[name], judge.render(item, name))
+        PromptPreview(judge.name, name, item.id, counts[name], judge.render(item, name))
         for name, item in sorted(first.items())
     ]

@@ -17,7 +17,7 @@ import orjson
 from . import bad_replies
 from .faults import Fault, Faults
 from .options import STRUCTURED, Simulation
-from .prompt_parser import BadRequest, Prompt, ReplySpec, draw_verdicts, parse_prompt, parse_reply_spec
+from .prompt_parser import BadRequest, ParsedPrompt, ReplySpec, draw_verdicts, parse_prompt, parse_reply_spec
 from .replay import Ambiguous, NotRecorded, Replay
 from .replies import (
     NoScore,
@@ -112,7 +112,7 @@ class Endpoint:
         answer.model = prompt.model
         return answer
 
-    def _structured(self, prompt: Prompt) -> Prompt:
+    def _structured(self, prompt: ParsedPrompt) -> ParsedPrompt:
         """The prompt as this endpoint takes it: with the structure that it demands, or without."""
         mode, mechanism = self.simulation.structured, prompt.mechanism
         if mechanism is None or mechanism in STRUCTURED[mode]:
@@ -124,7 +124,7 @@ class Endpoint:
             raise BadRequest(f"{field} is not supported by this endpoint")
         return replace(prompt, structure=None)
 
-    def _answer(self, number: int, prompt: Prompt, now: float) -> Answer:
+    def _answer(self, number: int, prompt: ParsedPrompt, now: float) -> Answer:
         simulation, model = self.simulation, prompt.model
         if simulation.only_models is not None and model not in simulation.only_models:
             message = f"The model `{model}` does not exist or you do not have access to it."
@@ -163,7 +163,7 @@ class Endpoint:
         answer.in_flight = in_flight
         return answer
 
-    def _reply_and_verdict(self, prompt: Prompt, spec: ReplySpec) -> tuple[str, bool]:
+    def _reply_and_verdict(self, prompt: ParsedPrompt, spec: ReplySpec) -> tuple[str, bool]:
         """The reply that comes where nothing goes wrong, and whether it, or most of it, says yes."""
         if self._replay is None or is_greeting(prompt):
             verdicts = draw_verdicts(spec, prompt, self.simulation.seed, self.simulation.yes)
@@ -178,7 +178,7 @@ class Endpoint:
             return render_reply(spec, [Verdict(recorded)], prompt.user), recorded
         return recorded, says_yes(recorded)
 
-    def _reply(self, number: int, prompt: Prompt, spec: ReplySpec, reply: str, fault: Fault | None) -> Answer:
+    def _reply(self, number: int, prompt: ParsedPrompt, spec: ReplySpec, reply: str, fault: Fault | None) -> Answer:
         delay = self._latency(prompt.model)
         if fault is None or fault.kind in _OF_VERDICTS:
             message, finish = _message(spec, reply, fault)
@@ -197,7 +197,7 @@ class Endpoint:
         answer.delay_s, answer.fault = delay, fault.kind if fault else None
         return answer
 
-    def _complete(self, number: int, prompt: Prompt, message: dict[str, str | None], finish: str) -> Answer:
+    def _complete(self, number: int, prompt: ParsedPrompt, message: dict[str, str | None], finish: str) -> Answer:
         """The 200, after as much reasoning as the endpoint does."""
         spoken = _tokens(message["content"] or message.get("refusal") or "")
         if thinks := self.simulation.thinks:
@@ -226,7 +226,7 @@ class Endpoint:
         }
         return Answer(200, orjson.dumps(document), billed=self._charged(prompt, spoken))
 
-    def _charged(self, prompt: Prompt, spoken: int) -> tuple[int, int]:
+    def _charged(self, prompt: ParsedPrompt, spoken: int) -> tuple[int, int]:
         self.prompt_tokens += prompt.tokens
         self.completion_tokens += spoken
         return prompt.tokens, spoken

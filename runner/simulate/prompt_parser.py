@@ -27,7 +27,7 @@ class BadRequest(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class ParsedPrompt:
     """What one request asks."""
 
     model: str
@@ -51,7 +51,7 @@ class Prompt:
         return blake2b(f"{self.model}\0{self.text}".encode(), digest_size=16).digest()
 
 
-def parse_prompt(body: Any) -> Prompt:
+def parse_prompt(body: Any) -> ParsedPrompt:
     """Read a request body; BadRequest says what is wrong with it."""
     if not isinstance(body, dict):
         raise BadRequest("the body is no JSON object")
@@ -71,7 +71,7 @@ def parse_prompt(body: Any) -> Prompt:
     structure, mechanism = _structure(body)
     most = body.get("max_completion_tokens", body.get("max_tokens"))
     most = most if isinstance(most, int) else None
-    return Prompt(model, text, system, user, max(1, len(text.encode()) // 4), structure, mechanism, most)
+    return ParsedPrompt(model, text, system, user, max(1, len(text.encode()) // 4), structure, mechanism, most)
 
 
 def _text(message: Any) -> str:
@@ -166,7 +166,7 @@ class ReplySpec:
         return len(self.blocks) if self.form.each else self.form.count
 
 
-def parse_reply_spec(prompt: Prompt) -> ReplySpec:
+def parse_reply_spec(prompt: ParsedPrompt) -> ReplySpec:
     """Read a prompt."""
     if (
         prompt.structure is None
@@ -204,7 +204,7 @@ def _spec_of_last(last: str) -> ReplySpec | None:
     return None if form is None or form.kind == "scores" else ReplySpec(form)
 
 
-def draw_verdicts(spec: ReplySpec, prompt: Prompt, seed: int, yes: float) -> tuple[Verdict, ...]:
+def draw_verdicts(spec: ReplySpec, prompt: ParsedPrompt, seed: int, yes: float) -> tuple[Verdict, ...]:
     """The verdicts that are made up for a prompt: of a batch one for each block, from its content alone."""
     if spec.blocks:
         return tuple(draw_verdict(seed, yes, content) for _, content in spec.blocks)
@@ -212,7 +212,7 @@ def draw_verdicts(spec: ReplySpec, prompt: Prompt, seed: int, yes: float) -> tup
     return tuple(draw_verdict(seed, yes, text) for text in texts)
 
 
-def _form_of_words(prompt: Prompt) -> Form:
+def _form_of_words(prompt: ParsedPrompt) -> Form:
     """The form that the words ask for."""
     if prompt.system and (form := _form_of_system(prompt.system)) is not None:
         return form

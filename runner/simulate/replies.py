@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from .prompt_parser import Prompt, ReplySpec
+from .prompt_parser import ParsedPrompt, ReplySpec
 from .reply_format import Form, Verdict, fill_schema, pick, reason
 
 _NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
@@ -76,7 +76,7 @@ _LINE = re.compile(r"\b(\w+)=(true|false)\b")
 _FIELD = re.compile(r"take (\w+) to be (true|false|-?\d+)\b")
 
 
-def reply_without_verdict(prompt: Prompt, lies: bool) -> str | None:
+def reply_without_verdict(prompt: ParsedPrompt, lies: bool) -> str | None:
     """The reply to a request that wants no verdict; None where it wants one."""
     if is_greeting(prompt) and prompt.structure is None:
         return GREETING
@@ -84,7 +84,7 @@ def reply_without_verdict(prompt: Prompt, lies: bool) -> str | None:
     return None if copy is None else _copy_verdict(copy[1], copy[2], lies)
 
 
-def is_greeting(prompt: Prompt) -> bool:
+def is_greeting(prompt: ParsedPrompt) -> bool:
     """Whether it only says hello, or asks for a yes to nothing, in whatever structure the reply is to be."""
     return _GREET.match(prompt.user) is not None
 

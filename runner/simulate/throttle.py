@@ -11,7 +11,7 @@ from dataclasses import dataclass
 Headers = list[tuple[bytes, bytes]]
 
 
-class Bucket:
+class SimulatedBucket:
     """Fills at `per_minute` up to `burst_s` seconds' worth.
 
     An amount above the capacity goes through a full bucket and leaves it in debt, so that the rate holds and no request
@@ -74,7 +74,7 @@ class Gate:
         now: float,
     ) -> None:
         rates = {"requests": rpm, "tokens": tpm}
-        self._buckets = {kind: Bucket(rate, burst_s, now) for kind, rate in rates.items() if rate is not None}
+        self._buckets = {kind: SimulatedBucket(rate, burst_s, now) for kind, rate in rates.items() if rate is not None}
         self._capacity = in_flight
         self._wait_s = max(0.05, busy_wait_s)
         self.in_flight = 0

@@ -48,7 +48,7 @@ class Signal:
 
 
 @dataclass(slots=True, eq=False)
-class _Record:
+class _QueuedRecord:
     attempt: Attempt | None = None
     judgments: Sequence[Judgment] = ()
     waiting: Sequence[PendingTrial] = ()
@@ -69,9 +69,9 @@ class Outbox:
         self._pool = ReservationPool() if pool is None else pool
         self._send = send
         self._seq = 0
-        self._queue: deque[_Record] = deque()
+        self._queue: deque[_QueuedRecord] = deque()
         self._lock = asyncio.Lock()
-        self._unanswered: tuple[Batch, list[_Record]] | None = None
+        self._unanswered: tuple[Batch, list[_QueuedRecord]] | None = None
         self._recording = 0
         """Callers of `record`: they have the batches sent."""
         self._hurried = 0
@@ -97,7 +97,7 @@ class Outbox:
 
     async def note(self, attempt: Attempt) -> None:
         """Send along with a later batch; waits only where many are unsent."""
-        record = self._queued(_Record(attempt=attempt))
+        record = self._queued(_QueuedRecord(attempt=attempt))
         if len(self._queue) >= UNSENT_NOTES:
             await self._flush(record)
 
@@ -108,7 +108,7 @@ class Outbox:
         waiting: Sequence[PendingTrial] = (),
     ) -> None:
         """Send, and return once it is acknowledged. What is given in one call is committed in one transaction."""
-        record = self._queued(_Record(attempt, judgments, waiting))
+        record = self._queued(_QueuedRecord(attempt, judgments, waiting))
         self._recording += 1
         try:
             while not record.acknowledged:
@@ -132,7 +132,7 @@ class Outbox:
         while self._pool.is_surplus:
             await self.record()
 
-    async def _flush(self, wanted: _Record) -> None:
+    async def _flush(self, wanted: _QueuedRecord) -> None:
         async with self._lock:
             if wanted.acknowledged:
                 return
@@ -158,14 +158,14 @@ class Outbox:
                 record.acknowledged = True
             self.changed.notify()
 
-    def _queued(self, record: _Record) -> _Record:
+    def _queued(self, record: _QueuedRecord) -> _QueuedRecord:
         if os.getpid() != self._process:
             # A copy of this process that a judge's code made, and did not end: it would go on with the run beside it.
             os._exit(0)
         self._queue.append(record)
         return record
 
-    def _next_batch(self) -> tuple[Batch, list[_Record]]:
+    def _next_batch(self) -> tuple[Batch, list[_QueuedRecord]]:
         records = [self._queue[i] for i in range(min(BATCH_RECORDS, len(self._queue)))]
         attempts = tuple(record.attempt for record in records if record.attempt)
         reserved, starved = self._pool.next_portion(attempts)

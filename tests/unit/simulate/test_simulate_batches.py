@@ -16,7 +16,7 @@ from runner.simulate import NotRecorded, Replay, Simulation
 from runner.simulate.bad_replies import miscount
 from runner.simulate.endpoint import Endpoint
 from runner.simulate.faults import Faults
-from runner.simulate.prompt_parser import Prompt, draw_verdicts, parse_prompt, parse_reply_spec, split_blocks
+from runner.simulate.prompt_parser import ParsedPrompt, draw_verdicts, parse_prompt, parse_reply_spec, split_blocks
 from runner.simulate.replies import NoScore, compose_list, render_reply
 
 JUDGE = load_judge("answer-correctness", Path())
@@ -32,7 +32,7 @@ def block(number: int, content: Content) -> str:
     return "Question {}: {}\nTrue answer: {}\nAnswer from model: {}".format(number, *content)
 
 
-def batch(contents: list[Content], told: str = TOLD) -> Prompt:
+def batch(contents: list[Content], told: str = TOLD) -> ParsedPrompt:
     text = "\n\n".join(block(number, content) for number, content in enumerate(contents, 1))
     messages = [{"role": "system", "content": told}, {"role": "user", "content": text}]
     return parse_prompt({"model": "m", "messages": messages})
@@ -180,12 +180,12 @@ def test_misses_within_a_batch_name_what_was_looked_for() -> None:
         Replay([("who?", "me", None, "3")]).find(block(7, ("who?", "x", "you")))
 
 
-def _body(prompt: Prompt) -> bytes:
+def _body(prompt: ParsedPrompt) -> bytes:
     messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}]
     return orjson.dumps({"model": "m", "messages": messages})
 
 
-def _answered(endpoint: Endpoint, prompt: Prompt) -> list[str]:
+def _answered(endpoint: Endpoint, prompt: ParsedPrompt) -> list[str]:
     answer = endpoint.answer(1, _body(prompt), 0.0)
     content: str = orjson.loads(answer.body)["choices"][0]["message"]["content"]
     return content.split(",")

@@ -11,7 +11,14 @@ import pytest
 
 from judges import Item, Judge, Malformed, Refused, Reply, Scored, library_names, load_judge
 from runner.simulate.bad_replies import CUT, NO_VERDICT, REFUSAL, pick_malformed, truncate
-from runner.simulate.prompt_parser import BadRequest, Prompt, ReplySpec, draw_verdicts, parse_prompt, parse_reply_spec
+from runner.simulate.prompt_parser import (
+    BadRequest,
+    ParsedPrompt,
+    ReplySpec,
+    draw_verdicts,
+    parse_prompt,
+    parse_reply_spec,
+)
 from runner.simulate.replies import render_reply, says_yes
 from runner.simulate.reply_format import Verdict, draw_verdict, fill_schema, find_keys
 
@@ -34,12 +41,12 @@ DOCUMENTS = (
 )
 
 
-def prompt(text: str, told: str | None = None, **options: Any) -> Prompt:
+def prompt(text: str, told: str | None = None, **options: Any) -> ParsedPrompt:
     system = [] if told is None else [{"role": "system", "content": told}]
     return parse_prompt({"model": "m", "messages": [*system, {"role": "user", "content": text}], **options})
 
 
-def said(asked: Prompt, verdict: bool) -> str:
+def said(asked: ParsedPrompt, verdict: bool) -> str:
     """The sound reply with this verdict at its clearest."""
     return render_reply(parse_reply_spec(asked), [Verdict(verdict)], asked.user)
 
