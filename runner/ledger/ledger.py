@@ -26,7 +26,7 @@ from .revisions import Revisions
 from .segments import Segments
 from .spending import NO_BUDGET, Spending
 
-__all__ = ["BatchEffect", "Ledger", "ShardRow", "Spend"]
+__all__ = ["BatchOutcome", "Ledger", "ShardRow", "Spend"]
 
 COPYING_MODEL = "copying_model"
 
