@@ -1,6 +1,6 @@
 """The loop of a run: queues what is to be judged, takes up what waits in the ledger, and ends in good order.
 
-It knows a Pool and no Ray. Decisions are made elsewhere (dispatch: who gets what; budget: how much of each limit;
+It knows a Pool and no Ray. Decisions are made elsewhere (dispatch: who gets what; leases: how much of each limit;
 outlook: whether an account is worth going on with; policy: retry or not; ledger: what is finished), and the crew
 carries them out; here they meet.
 """
