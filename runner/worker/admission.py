@@ -42,17 +42,17 @@ class Reservations:
             return True
         self._pool.wait(bound)
         try:
-            while not self._pool.try_take(bound):
-                if closed is None and not self._pool.is_within_reach(bound):
-                    self._pool.give_up(bound)
-                    return False
+            while closed is not None or self._pool.is_within_reach(bound):
                 if closed is not None and closed.is_set():
                     raise Stopped("the budget")
                 await self._next_answer()
+                if self._pool.try_take(bound):
+                    return True
         except BaseException:
             self._pool.give_up(bound)
             raise
-        return True
+        self._pool.give_up(bound)
+        return False
 
     def notify(self) -> None:
         """Let all who wait look again whether they are to."""

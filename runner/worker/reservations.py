@@ -84,8 +84,8 @@ class ReservationPool:
         return within_reach is None or within_reach.covers(bound)
 
     def take(self, bound: CostBound) -> bool:
-        """For a request that comes just now: whether it may be sent. What others wait for is theirs."""
-        if not self.free.covers(self._waiting_sum + bound):
+        """For a request that comes just now: whether it may be sent. What others wait for, and can get, is theirs."""
+        if not self.free.covers(self._payable(self._within_reach()) + bound):
             return False
         self._give(bound)
         return True

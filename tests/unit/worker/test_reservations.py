@@ -389,6 +389,16 @@ def test_a_pool_is_starved_when_nothing_is_in_flight_and_nothing_else_to_be_expe
         assert reserve.next_portion() == (NOTHING, None)
 
 
+def test_a_dear_request_that_cannot_be_paid_holds_up_no_cheap_one() -> None:
+    reserve = ReservationPool()
+    with reserve.in_use():
+        reserve.wait(DEAR)
+        reserve.confirm(Ack(1, 0, CHEAP.for_requests(3), CostBound(2**62, 100, 2**62)))
+        assert reserve.take(CHEAP)
+        reserve.confirm(Ack(2, 0, NOTHING, CostBound(2**62, 300, 2**62)))
+        assert not reserve.take(CHEAP), "now the other can be paid"
+
+
 def test_little_is_reserved_ahead_where_little_is_left() -> None:
     reserve = ReservationPool()
     with reserve.in_use():
