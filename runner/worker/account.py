@@ -155,10 +155,13 @@ class Account:
                 self._become(self.breaker.after_copy_error(error.kind, answered))
 
     async def is_away(self) -> bool:
-        """Whether the endpoint is away, so that what just failed there says nothing of the request. May wait."""
+        """Whether the endpoint is away, so that what just failed there says nothing of the request. May wait.
+
+        Nor does what fails after the end: whoever sends next, in a later session, has all attempts before it.
+        """
         if self._verdict is not None:
             return await asyncio.shield(self._verdict)
-        return self.breaker.health is Health.AWAY
+        return self.breaker.health is Health.AWAY or self.breaker.has_ended
 
     def begin_check(self, kind: ErrorKind, model: str) -> bool:
         """Whether a refusal may be of this one request, or of all: then a probe is to show it, and `end_check` is due.
