@@ -28,9 +28,9 @@ from .tables import NOTICES, SECTIONS, sections
 
 UNWATCHED_WIDTH = 100
 """Where the output is a file or a pipe."""
-SCREEN_LINES = 22
+SCREEN_LINES = 23
 """So many lines at 80 columns are seen first, or a few more where much is to be said; the most of two parts."""
-MOST_NOTICES, MOST_AGREEMENT_LINES, LEAST_SCORE_LINES = 4, 5, 6
+MOST_NOTICES, MOST_AGREEMENT_LINES, LEAST_SCORE_LINES = 4, 5, 4
 
 _NAME_WIDTHS = (12, 6)
 _TEXT_WIDTH = 24
@@ -82,14 +82,15 @@ class _Printer:
 
     def print_screen(self, next_command: str | None) -> None:
         """The answer, in as few lines as tell it."""
-        facts = [f"cost  {cost_line(self._report)}", f"run   {self._report.directory}"]
+        # Paths and commands are copied, and stay in one piece.
+        tail = [*self._wrap(f"cost  {cost_line(self._report)}", indent="      "), f"run   {self._report.directory}"]
         if next_command is not None:
-            facts.append(f"next  {next_command}")
+            tail.append(f"next  {next_command}")
         shown = [name for name in SECTIONS if name in self._sections or (name == NOTICES and self._notices)]
-        facts.append(
+        look = (
             f"{'more' if next_command else 'next'}  {self._command} --section NAME, or --full; NAME: {', '.join(shown)}"
         )
-        tail = [line for fact in facts for line in self._wrap(fact, indent="      ")]
+        tail += self._wrap(look, indent="      ")
         attention = self._notices[:MOST_NOTICES]
         if len(attention) < len(self._notices):
             attention = attention[:-1]
