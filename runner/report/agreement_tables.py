@@ -41,21 +41,21 @@ Extra = tuple[str, Callable[[Agreement], str]]
 
 def agreement_tables(report: Report) -> list[Table]:
     """One table for each group of measures that some label allows."""
-    found = report.agreement
-    numbers = [entry for entry in found if entry.kind != "choice"]
+    agreements = report.agreement
+    numbers = [entry for entry in agreements if entry.kind != "choice"]
     cut = [entry for entry in numbers if entry.confusion is not None]
     ranked = [entry for entry in numbers if {"balanced_accuracy", "auroc"} & entry.metrics.keys()]
     scored = [entry for entry in numbers if "spearman" in entry.metrics]
     levels = [entry for entry in numbers if _has_value(entry, "exact")]
-    choices = [entry for entry in found if entry.kind == "choice"]
-    made = [
+    choices = [entry for entry in agreements if entry.kind == "choice"]
+    tables = [
         _table(report, "", cut, ("accuracy", "kappa"), extra=_ERRORS),
         _table(report, ": classes and ranking", ranked, ("balanced_accuracy", "auroc", "mcc")),
         _table(report, ": scores", scored, ("spearman", "mae", "rmse")),
         _table(report, ": levels", levels, ("exact", "weighted_kappa")),
         _table(report, ": choices", choices, ("accuracy", "kappa")),
     ]
-    return [table for table in made if table.rows]
+    return [table for table in tables if table.rows]
 
 
 _ERRORS: tuple[Extra, ...] = (
@@ -82,30 +82,30 @@ def _table(
 
 
 def _note(report: Report, entries: Sequence[Agreement], measures: Sequence[str], errors: bool) -> str:
-    said = [_MEANINGS[name] for name in measures if name in _MEANINGS]
+    notes = [_MEANINGS[name] for name in measures if name in _MEANINGS]
     if errors:
-        said.append("too kind: judge yes, human no · too strict: judge no, human yes")
+        notes.append("too kind: judge yes, human no · too strict: judge no, human yes")
     shares = [HEADERS[name] for name in measures if name in _SHARES]
     how = "1,000 bootstrap resamples of the pairs" + (f" ({shares[0]}: Wilson)" if shares else "")
-    said.append(f"intervals: {how}" + (f", {report.dependent} taken as independent" if report.dependent else ""))
+    notes.append(f"intervals: {how}" + (f", {report.dependent} taken as independent" if report.dependent else ""))
     if any(entry.second for entry in entries):
-        said.append(f"{PEOPLE}: annotators with each other, each item once")
+        notes.append(f"{PEOPLE}: annotators with each other, each item once")
     about: dict[str, list[str]] = {}
     for name, of in dict.fromkeys((entry.label, entry.of) for entry in entries if entry.label != entry.of):
         about.setdefault(of, []).append(name)
-    said += [f"{', '.join(names)}: about {of}" for of, names in about.items()]
+    notes += [f"{', '.join(names)}: about {of}" for of, names in about.items()]
     undefined: dict[str, dict[str, None]] = {}
     for name in measures:
         for metric in (entry.metrics[name] for entry in entries if name in entry.metrics):
             if metric.value is None and metric.reason is not None:
                 undefined.setdefault(metric.reason, {})[HEADERS[name]] = None
-    said += [f"{', '.join(names)}: undefined where {reason}" for reason, names in undefined.items()]
+    notes += [f"{', '.join(names)}: undefined where {reason}" for reason, names in undefined.items()]
     without = dict.fromkeys(reason for entry in entries for name in measures if (reason := _open(entry, name)))
-    said += [f"no interval where {reason}" for reason in without]
-    said += _apart(entries, measures)
+    notes += [f"no interval where {reason}" for reason in without]
+    notes += _apart(entries, measures)
     for name in dict.fromkeys(entry.label for entry in entries if entry.strangers):
-        said.append(f"{name}: the two sides share no choice; items.labels.{name}.map can say what its values mean")
-    return " · ".join(said)
+        notes.append(f"{name}: the two sides share no choice; items.labels.{name}.map can say what its values mean")
+    return " · ".join(notes)
 
 
 def _open(entry: Agreement, name: str) -> str | None:
@@ -129,7 +129,7 @@ def _cut(name: str, threshold: float | None) -> str:
 
 def _apart(entries: Sequence[Agreement], measures: Sequence[str]) -> list[str]:
     """What to think of measures that hold a label on another scale against the score as if it were the same."""
-    found = dict.fromkeys((entry.label, entry.of, entry.ranges) for entry in entries if entry.ranges is not None)
+    agreements = dict.fromkeys((entry.label, entry.of, entry.ranges) for entry in entries if entry.ranges is not None)
     raw = [HEADERS[name] for name in measures if name in _RAW]
     if "accuracy" in measures:
         raw = ["the threshold cuts both alike"] * any(entry.ranges and entry.threshold for entry in entries)
@@ -138,7 +138,7 @@ def _apart(entries: Sequence[Agreement], measures: Sequence[str]) -> list[str]:
     return [
         f"{label}: its values lie in {_span(ranges.label)}, the scale of {of} is {_span(ranges.score)}: {raw[0]}; "
         f"items.labels.{label}.map puts them on one scale"
-        for label, of, ranges in found
+        for label, of, ranges in agreements
         if raw
     ]
 

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
+
+import polars as pl
 
 from judges import Judge
 from runner.config import RunConfig
 from runner.dataset.controls import KINDS
 from runner.dataset.staged_items import Staged
 from runner.ledger.ledger import Ledger
-from runner.messages import Tally
-from runner.publishing.result_frames import attempt_frames, judgment_frames
+from runner.publishing.result_frames import COLUMNS, attempt_frames, judgment_frames
 from runner.stats.agreement import agreement, people, people_agreement
 from runner.stats.batch_effects import BatchEffect, batch_effects
 from runner.stats.clustered_errors import ClusterSums
-from runner.stats.counting import Counts, add, count, over_limit, served_values
+from runner.stats.counting import Counts, add, count, over_limit
 from runner.stats.injection_stats import injection_stats
+from runner.stats.malformed_examples import BEGINNING, END, top_examples
 from runner.stats.metrics import Latency, latencies, results
 from runner.stats.model_drift import served_versions
+from runner.stats.parse_stats import Call, coercions, first_replies, parse_paths, step_calls
 from runner.stats.summaries import PAIR
 from runner.stats.verdict_counts import count_echoes
 
 from .failures import Failures
-from .model import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, Report
-from .parse_summary import summarize_parsing
+from .model import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, ParseSummary, Report
 
 SIMULATED = "jurybox-simulate"
 """How the `system_fingerprint` of the simulated endpoint begins."""
+
+T = TypeVar("T")
+Order = Callable[[str, str], tuple[int, int]]
+"""Where a judge × model stands in the report: as in the config; those that it holds no more stand last."""
 
 
 def build(
@@ -46,22 +53,12 @@ def build(
     # Repeats are several judgments of every answer.
     questions = ClusterSums(staged.coverage if config.repeats > 1 else staged.several, scales)
     failures = Failures()
-    seen = failures.watch(questions.watch(judgment_frames(staged, ledger, config, judges)))
-    counts = add(count(frame, labels, scales, choosing) for frame in seen)
-    shards = ledger.shards()
-    judge_order = {name: place for place, name in enumerate(judges)}
-    model_order = {model.name: place for place, model in enumerate(config.models)}
-
-    def place(judge: str, model: str) -> tuple[int, int]:
-        return judge_order[judge], model_order.get(model, len(model_order))
-
+    frames = failures.watch(questions.watch(judgment_frames(staged, ledger, config, judges)))
+    counts = add(count(frame, labels, scales, choosing) for frame in frames) or count(pl.DataFrame(schema=COLUMNS))
+    own = [row for row in ledger.shards() if not staged.is_control(row.shard.first_row)]
+    rows = max((row.shard.first_row + row.shard.rows for row in own), default=0)
     macro = {judge.name: judge.slices.macro for judge in judges.values()}
-    found = questions.apply(results(counts, scales, macro, choices)) if counts else []
-    agreeing = agreement(counts, labels, scales) if counts else []
-    own = [row for row in shards if not staged.is_control(row.shard.first_row)]
-    planned_rows = max((row.shard.first_row + row.shard.rows for row in own), default=0)
-    swayed = injection_stats(counts, scales, choices, [kind.name for kind in KINDS]) if counts else []
-    over = over_limit(counts, config.max_unscored) if counts else []
+    order = _order(config, judges)
     return Report(
         name=name,
         directory=str(directory),
@@ -82,86 +79,118 @@ def build(
         ),
         several=staged.several,
         clustered=questions.clustered,
-        judges=tuple(_judge(judge, staged, counts) for judge in judges.values()),
+        judges=tuple(_judges(judges, staged, counts)),
         models=tuple(_models(config, counts)),
-        results=tuple(sorted(found, key=lambda each: place(each.judge, each.model))),
+        results=_sorted(questions.apply(results(counts, scales, macro, choices)), order),
         agreement=(
-            *sorted(agreeing, key=lambda each: place(str(each.judge), str(each.model))),
-            *people_agreement(people(staged, planned_rows, labels), labels),
+            *_sorted(agreement(counts, labels, scales), order),
+            *people_agreement(people(staged, rows, labels), labels),
         ),
-        batches=tuple(
-            sorted(_batches(counts, judges, ledger, len(own)), key=lambda each: place(each.judge, each.model))
-        ),
-        flags=tuple(sorted(_flags(counts), key=lambda each: (*place(each.judge, each.model), -each.trials, each.code))),
-        failures=failures.listed(ledger, place),
-        reading=summarize_parsing(counts, ledger, scales, choices, place, ledger.tallies(), len(own)),
-        serving=tuple(
-            sorted(served_versions(counts, scales) if counts else (), key=lambda each: place(each.judge, each.model))
-        ),
-        costs=tuple(_costs(config, counts, sorted(ledger.tallies().items(), key=lambda entry: place(*entry[0])))),
+        batches=_sorted(_batches(counts, judges, ledger, len(own)), order),
+        flags=_sorted(_flags(counts), order),
+        failures=failures.listed(ledger, order),
+        reading=_summarize_parsing(counts, ledger, scales, choices, order, len(own)),
+        serving=_sorted(served_versions(counts, scales), order),
+        costs=_sorted(_costs(config, counts, ledger), order),
         earlier=ledger.earlier(),
         unsettled=ledger.reserved(),
-        susceptibility=tuple(sorted(swayed, key=lambda each: place(each.judge, each.model))),
-        over_limit=tuple(OverLimit(*entry) for entry in over),
+        susceptibility=_sorted(injection_stats(counts, scales, choices, [kind.name for kind in KINDS]), order),
+        over_limit=tuple(OverLimit(*entry) for entry in over_limit(counts, config.max_unscored)),
     )
 
 
-def _batches(counts: Counts | None, judges: Mapping[str, Judge], ledger: Ledger, before: int) -> list[BatchEffect]:
+def _order(config: RunConfig, judges: Mapping[str, Judge]) -> Order:
+    judge_order = {name: place for place, name in enumerate(judges)}
+    model_order = {model.name: place for place, model in enumerate(config.models)}
+    return lambda judge, model: (judge_order.get(judge, len(judge_order)), model_order.get(model, len(model_order)))
+
+
+def _sorted(entries: Iterable[T], order: Order) -> tuple[T, ...]:
+    def place(entry: Any) -> tuple[int, int]:
+        return order(entry.judge, entry.model)
+
+    return tuple(sorted(entries, key=place))
+
+
+def _batches(counts: Counts, judges: Mapping[str, Judge], ledger: Ledger, before: int) -> list[BatchEffect]:
     batched = {name: judge.scales() for name, judge in judges.items() if judge.batch is not None}
-    if counts is None or not batched:
+    if not batched:
         return []
     # Replies that were no use, and so decided nothing, stand with the attempts alone.
     examples = {name: example for name in batched if (example := judges[name].example)}
-    return batch_effects(
-        counts, batched, count_echoes(attempt_frames(ledger, before=before) if examples else (), examples)
-    )
+    attempts = attempt_frames(ledger, before=before) if examples else ()
+    return batch_effects(counts, batched, count_echoes(attempts, examples))
 
 
-def _flags(counts: Counts | None) -> list[Flag]:
-    return [Flag(*row) for row in counts["notes"].select(*PAIR, "code", "n", "total").rows()] if counts else []
+def _flags(counts: Counts) -> list[Flag]:
+    flags = [Flag(*row) for row in counts["notes"].select(*PAIR, "code", "n", "total").rows()]
+    return sorted(flags, key=lambda flag: (-flag.trials, flag.code))
 
 
-def _judge(judge: Judge, staged: Staged, counts: Counts | None) -> JudgeFacts:
-    facts = staged.judges[judge.name]
-    versions = served_values(counts, "parser_version") if counts else {}
-    return JudgeFacts(
-        name=judge.name,
-        fingerprint=judge.fingerprint,
-        protocol_notes=tuple(judge.protocol_notes),
-        parser_versions=tuple(_of(versions, 0, judge.name)),
-        trials=facts["trials"],
-        unrouted=facts["unrouted"],
-        cautions=dict(facts["cautions"]),
-        example=judge.example,
-    )
+def _judges(judges: Mapping[str, Judge], staged: Staged, counts: Counts) -> Iterator[JudgeFacts]:
+    for judge in judges.values():
+        facts = staged.judges[judge.name]
+        yield JudgeFacts(
+            name=judge.name,
+            fingerprint=judge.fingerprint,
+            protocol_notes=tuple(judge.protocol_notes),
+            parser_versions=_served(counts, "parser_version", judge=judge.name),
+            trials=facts["trials"],
+            unrouted=facts["unrouted"],
+            cautions=dict(facts["cautions"]),
+            example=judge.example,
+        )
 
 
-def _models(config: RunConfig, counts: Counts | None) -> Iterable[ModelFacts]:
-    names = served_values(counts, "served_model") if counts else {}
-    modes = served_values(counts, "structured") if counts else {}
-    prints = served_values(counts, "system_fingerprint") if counts else {}
+def _models(config: RunConfig, counts: Counts) -> Iterator[ModelFacts]:
     for model in config.models:
-        simulated = any(value.startswith(SIMULATED) for value in _of(prints, 1, model.name))
+        fingerprints = _served(counts, "system_fingerprint", model=model.name)
         yield ModelFacts(
             model.name,
             model.model,
             model.revision,
-            tuple(_of(names, 1, model.name)),
-            tuple(_of(modes, 1, model.name)),
-            simulated,
+            _served(counts, "served_model", model=model.name),
+            _served(counts, "structured", model=model.name),
+            any(value.startswith(SIMULATED) for value in fingerprints),
         )
 
 
-def _of(values: Mapping[tuple[str, str], list[str]], part: int, name: str) -> list[str]:
-    """What was found for one judge (part 0) or model (part 1)."""
-    return sorted({value for pair, found in values.items() if pair[part] == name for value in found})
+def _served(counts: Counts, column: str, **of: str) -> tuple[str, ...]:
+    """What a column of provenance held, of one judge or model."""
+    return tuple(counts["served"].filter(**of)[column].drop_nulls().unique().sort())
 
 
-def _costs(
-    config: RunConfig, counts: Counts | None, tallies: Iterable[tuple[tuple[str, str], Tally]]
-) -> Iterable[Cost]:
-    times = latencies(counts) if counts else {}
-    for (judge, model), tally in tallies:
-        priced = any(known.name == model and known.price is not None for known in config.asked_models)
+def _costs(config: RunConfig, counts: Counts, ledger: Ledger) -> Iterator[Cost]:
+    times = latencies(counts)
+    priced = {model.name for model in config.asked_models if model.price is not None}
+    for (judge, model), tally in ledger.tallies().items():
         latency = times.get((judge, model), Latency(None, None, None))
-        yield Cost(judge, model, tally.requests, tally.usage, priced, latency)
+        yield Cost(judge, model, tally.requests, tally.usage, model in priced, latency)
+
+
+def _summarize_parsing(
+    counts: Counts,
+    ledger: Ledger,
+    scales: Mapping[str, Any],
+    choices: Mapping[str, Sequence[str]],
+    order: Order,
+    before: int,
+) -> ParseSummary:
+    """`before`: the first shard of control items, of which only the calls count."""
+    planned = set(ledger.tallies())
+    judges = {judge for judge, _ in planned}
+    calls = [
+        call
+        for call in map(Call._make, ledger.calls())
+        if (call.judge, call.model) in planned or (call.step == "reformat" and call.judge in judges)
+    ]
+    own = [call for call in map(Call._make, ledger.calls(before)) if (call.judge, call.model) in planned]
+    malformed = (row for row in ledger.malformed_replies(BEGINNING, END, before) if (row[0], row[1]) in planned)
+    return ParseSummary(
+        _sorted(first_replies(own), order),
+        _sorted(parse_paths(counts, scales, choices), order),
+        coercions(counts),
+        _sorted(top_examples(malformed), order),
+        # Models that only reformat stand last.
+        tuple(sorted(_sorted(step_calls(calls), order), key=lambda entry: (entry.judge, entry.model) not in planned)),
+    )

@@ -58,9 +58,9 @@ class Failures:
     def watch(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         """The frames, as they come."""
         for frame in frames:
-            found = frame.filter(pl.col("state").is_in(STATES), ~pl.col("is_control").fill_null(False))
-            if len(found):
-                rows = found.select(*_KNOWN, "notes", "attempt_id")
+            failed = frame.filter(pl.col("state").is_in(STATES), ~pl.col("is_control").fill_null(False))
+            if len(failed):
+                rows = failed.select(*_KNOWN, "notes", "attempt_id")
                 for kind, alike in rows.group_by(_KIND, maintain_order=True):
                     kept = self._kept[kind]
                     kept += alike.head(MOST - len(kept)).rows(named=True)
@@ -69,8 +69,8 @@ class Failures:
     def listed(self, ledger: Ledger, place: Callable[[str, str], tuple[int, int]]) -> tuple[Failure, ...]:
         """After all frames: up to `MOST`, some of every kind. `place`: where a judge × model stands in the report."""
         picked = spread([row for rows in self._kept.values() for row in rows], MOST, itemgetter(*_KIND))
-        told = (Failure(**{name: row[name] for name in _KNOWN}, error=_words(ledger, row)) for row in picked)
-        return tuple(sorted(told, key=lambda each: (STATES.index(each.state), *place(each.judge, each.model))))
+        failures = (Failure(**{name: row[name] for name in _KNOWN}, error=_words(ledger, row)) for row in picked)
+        return tuple(sorted(failures, key=lambda each: (STATES.index(each.state), *place(each.judge, each.model))))
 
 
 def spread(entries: Sequence[T], most: int, kind: Callable[[T], Hashable]) -> list[T]:

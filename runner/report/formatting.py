@@ -6,7 +6,10 @@ Measures have four decimals; what has no value is a dash, never a zero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
+
+from runner.stats.estimators import Metric, Rate
+from runner.stats.summaries import ScoreSummary
 
 NONE = "–"
 INTERVAL = "95 %"
@@ -32,18 +35,6 @@ class Table:
     sums: int = 0
 
 
-class HasInterval(Protocol):
-    """A rate, a score or a measure."""
-
-    @property
-    def low(self) -> float | None:
-        """The lower end of its 95 % interval."""
-
-    @property
-    def high(self) -> float | None:
-        """The upper end."""
-
-
 def names(*headers: str) -> list[TableColumn]:
     """Columns that name the row."""
     return [TableColumn(header, "name") for header in headers]
@@ -64,7 +55,7 @@ def percent(value: float | None, digits: int = 2) -> str:
     return NONE if value is None else f"{value:.{digits}%}"
 
 
-def interval(entry: HasInterval | None) -> str:
+def interval(entry: Rate | ScoreSummary | Metric | None) -> str:
     """A 95 % interval by its ends."""
     if entry is None or entry.low is None or entry.high is None:
         return NONE

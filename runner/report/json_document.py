@@ -12,7 +12,7 @@ from runner.stats.estimators import Metric
 from runner.stats.injection_stats import InjectionStats, Part
 from runner.stats.metrics import Line, Result
 
-from .model import SCHEMA_VERSION, Cost, Report
+from .model import SCHEMA_VERSION, Cost, ParseSummary, Report
 from .notices import notices, unsettled_document
 
 
@@ -58,7 +58,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "batches": [_batches(entry) for entry in report.batches],
         "flags": [asdict(flag) for flag in report.flags],
         "failures": {"total": report.failed, "trials": [asdict(entry) for entry in report.failures]},
-        "reading": report.reading.document(),
+        "reading": _reading(report.reading),
         "served": [asdict(entry) for entry in report.serving],
         "controls": [entry for each in report.susceptibility for entry in _controls(each)],
         "injection": [_injection(entry) for entry in report.susceptibility],
@@ -89,39 +89,27 @@ def _result(result: Result) -> dict[str, Any]:
 
 
 def _line(line: Line) -> dict[str, Any]:
-    return {
-        "planned": line.planned,
-        "scored": line.scored,
-        "malformed": line.malformed,
-        "refused": line.refused,
-        "failed": line.failed,
-        "poisoned": line.poisoned,
-        "unscored": line.unscored,
-        "not_done": line.not_done,
-        "scores": {name: asdict(score) for name, score in line.scores.items()},
-        "official": None if line.official is None else asdict(line.official),
-    }
+    return asdict(line) | {"unscored": line.unscored, "not_done": line.not_done}
+
+
+def _reading(reading: ParseSummary) -> dict[str, Any]:
+    coercions = [
+        {"judge": judge, "model": model, "note": note, "trials": trials}
+        for (judge, model), notes in reading.coercions.items()
+        for note, trials in notes.items()
+    ]
+    return asdict(reading) | {"coercions": coercions}
 
 
 def _agreement(entry: Agreement) -> dict[str, Any]:
     accuracy, kappa = (entry.metrics.get(name) for name in ("accuracy", "kappa"))
     sides = ("judge", "human") if entry.second is None else ("first", "second")
-    return {
-        "judge": entry.judge,
-        "model": entry.model,
-        "system": entry.system,
-        "label": entry.label,
-        "second_label": entry.second,
-        "of": entry.of,
-        "kind": entry.kind,
-        "threshold": entry.threshold,
-        "second_threshold": entry.second_threshold,
-        "ranges": None if entry.ranges is None else asdict(entry.ranges),
-        "n": entry.n,
+    document = asdict(entry)
+    return document | {
+        "second_label": document.pop("second"),
         "accuracy": None if accuracy is None else _rate(accuracy, entry.n),
         "kappa": None if kappa is None else kappa.value,
         "kappa_undefined": None if kappa is None or kappa.value is not None else kappa.reason,
-        "metrics": {name: asdict(metric) for name, metric in entry.metrics.items()},
         "confusion": None if entry.confusion is None else {"_".join(sides): asdict(entry.confusion)},
         "choices": [dict(zip((*sides, "n"), choice, strict=True)) for choice in entry.choices],
     }
@@ -156,12 +144,6 @@ def _batches(entry: BatchEffect) -> dict[str, Any]:
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
-    usage = asdict(cost.usage)
-    return {
-        "judge": cost.judge,
-        "model": cost.model,
-        "requests": cost.requests,
-        **usage,
-        "cost_usd": usage["cost_usd"] if cost.priced else None,
-        "latency_s": asdict(cost.latency),
-    }
+    usage = asdict(cost.usage) | ({} if cost.priced else {"cost_usd": None})
+    named = {"judge": cost.judge, "model": cost.model, "requests": cost.requests}
+    return named | usage | {"latency_s": asdict(cost.latency)}

@@ -11,11 +11,12 @@ from runner.messages import CostBound, Usage
 from runner.stats.agreement import Agreement
 from runner.stats.batch_effects import BatchEffect
 from runner.stats.injection_stats import InjectionStats
+from runner.stats.malformed_examples import MalformedExample
 from runner.stats.metrics import Latency, Result
 from runner.stats.model_drift import ServedVersion
+from runner.stats.parse_stats import FirstReplies, ParsePaths, StepCalls
 
 from .failures import Failure
-from .parse_summary import ParseSummary
 
 SCHEMA_VERSION = 1
 """Of the JSON document; changes when a key changes its meaning or goes."""
@@ -92,6 +93,18 @@ class OverLimit:
     model: str
     unscored: int
     planned: int
+
+
+@dataclass(frozen=True, slots=True)
+class ParseSummary:
+    """How replies were read, of every judge × model of the plan."""
+
+    first_replies: tuple[FirstReplies, ...]
+    ways: tuple[ParsePaths, ...]
+    coercions: Mapping[tuple[str, str], Mapping[str, int]]
+    unreadable: tuple[MalformedExample, ...]
+    calls: tuple[StepCalls, ...]
+    """Those of the plan, and those of models that it holds only to reformat."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

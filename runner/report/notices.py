@@ -14,8 +14,7 @@ from runner.stats.parse_stats import Bias, ParsePaths
 from runner.stats.significance import BEYOND_CHANCE, LEAST_GROUP
 
 from .formatting import counted, p_value, usd
-from .model import Coverage, Report
-from .parse_summary import ParseSummary
+from .model import Coverage, ParseSummary, Report
 
 CUT_ABOVE = 0.03
 """A larger share of replies that were cut off is told, with the remedy."""

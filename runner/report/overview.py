@@ -17,8 +17,8 @@ _KAPPAS = ("kappa", "weighted_kappa")
 
 def headline(report: Report) -> str:
     """How far the run is, and whether its verdicts mean anything."""
-    said = f"{report.status} · {report.done:,} of {report.planned:,} trials"
-    return said + " · SIMULATED" * report.simulated
+    text = f"{report.status} · {report.done:,} of {report.planned:,} trials"
+    return text + " · SIMULATED" * report.simulated
 
 
 def score_overview(report: Report) -> Table:
@@ -53,18 +53,18 @@ def _unscored(unscored: int, done: int) -> str:
 
 def agreement_overview(report: Report) -> Table:
     """Judges and people, over all systems: one measure of what they share, and one without what chance gives."""
-    found = list(_overall(report))
-    measures = list(dict.fromkeys(name for _, name in found))
+    measured = list(_overall(report))
+    measures = list(dict.fromkeys(name for _, name in measured))
     several = len(measures) > 1
     rows = [
         (
             entry.judge or PEOPLE, entry.model or NONE, label_of(entry), *([HEADERS[name]] if several else []),
             number(entry.metrics[name].value), interval(entry.metrics[name]), f"{entry.n:,}", _kappa(entry),
         )
-        for entry, name in found
+        for entry, name in measured
     ]  # fmt: skip
     columns = names("judge", "model", "label", *["measure"] * several)
-    columns += numbers("value" if several or not found else HEADERS[measures[0]], "95 % interval", "n", "kappa")
+    columns += numbers("value" if several or not measured else HEADERS[measures[0]], "95 % interval", "n", "kappa")
     return Table("Agreement with people", tuple(columns), tuple(rows))
 
 

@@ -29,7 +29,7 @@ SECTIONS = (
 
 def sections(report: Report) -> dict[str, list[Table]]:
     """Section → its tables, without what is empty or says only what everyone expects. Notices are no tables."""
-    made = {
+    tables_of = {
         "scores": score_tables(report),
         "slices": list(slice_tables(report)),
         "values": list(value_tables(report)),
@@ -44,7 +44,7 @@ def sections(report: Report) -> dict[str, list[Table]]:
         "costs": [_costs(report), calls(report)],
         "judges": [_judges(report), _models(report)],
     }
-    shown = {name: [table for table in tables if table.rows] for name, tables in made.items()}
+    shown = {name: [table for table in tables if table.rows] for name, tables in tables_of.items()}
     return {name: tables for name, tables in shown.items() if tables}
 
 

@@ -28,9 +28,9 @@ from .tables import NOTICES, SECTIONS, sections
 
 UNWATCHED_WIDTH = 100
 """Where the output is a file or a pipe."""
-SCREEN_LINES = 24
-"""So many lines at 80 columns are seen first; of them so many of notices, and of agreement."""
-MOST_NOTICES, MOST_AGREEMENT_LINES = 4, 5
+SCREEN_LINES = 23
+"""So many lines at 80 columns are seen first, or a few more where much is to be said; the most of two parts."""
+MOST_NOTICES, MOST_AGREEMENT_LINES, LEAST_SCORE_LINES = 4, 5, 4
 
 _NAME_WIDTHS = (12, 6)
 _TEXT_WIDTH = 24
@@ -75,19 +75,22 @@ class _Printer:
         self._report = report
         self._console = console
         self._width = console.width
+        self._command = f"jurybox report {shlex.quote(report.directory)}"
         self._fixed = _fixed_names(report)
         self._notices = notices(report)
         self._sections = sections(report)
 
     def print_screen(self, next_command: str | None) -> None:
         """The answer, in as few lines as tell it."""
-        of = f"jurybox report {shlex.quote(self._report.directory)}"
-        facts = [f"cost  {cost_line(self._report)}", f"run   {self._report.directory}"]
+        # Paths and commands are copied, and stay in one piece.
+        tail = [*self._wrap(f"cost  {cost_line(self._report)}", indent="      "), f"run   {self._report.directory}"]
         if next_command is not None:
-            facts.append(f"next  {next_command}")
+            tail.append(f"next  {next_command}")
         shown = [name for name in SECTIONS if name in self._sections or (name == NOTICES and self._notices)]
-        facts.append(f"{'more' if next_command else 'next'}  {of} --section NAME, or --full; NAME: {', '.join(shown)}")
-        tail = [line for fact in facts for line in self._wrap(fact, indent="      ")]
+        look = (
+            f"{'more' if next_command else 'next'}  {self._command} --section NAME, or --full; NAME: {', '.join(shown)}"
+        )
+        tail += self._wrap(look, indent="      ")
         attention = self._notices[:MOST_NOTICES]
         if len(attention) < len(self._notices):
             attention = attention[:-1]
@@ -98,14 +101,14 @@ class _Printer:
             beginning = replace(agreement, rows=agreement.rows[:MOST_AGREEMENT_LINES])
             left -= min(MOST_AGREEMENT_LINES, self._height(beginning) + 1)
         self._print_head()
-        self._print_beginning(scores, max(left, 4), f"{of} --section scores")
-        self._print_beginning(agreement, MOST_AGREEMENT_LINES, f"{of} --section agreement")
+        self._print_beginning(scores, max(left, LEAST_SCORE_LINES), "scores")
+        self._print_beginning(agreement, MOST_AGREEMENT_LINES, "agreement")
         self._console.print()
         for notice in attention:
             line = textwrap.shorten(notice, self._width, placeholder=" …", break_on_hyphens=False)
             self._print_line(line, "bold yellow" if notice.startswith(("SIMULATED", "INCOMPLETE")) else "yellow")
         if more := len(self._notices) - len(attention):
-            self._print_line(f"and {more} more: {of} --section {NOTICES}", "yellow")
+            self._print_line(self._how_many_more(more, NOTICES), "yellow")
         if attention:
             self._console.print()
         for line in tail:
@@ -135,7 +138,12 @@ class _Printer:
             for line in self._wrap(fixed):
                 self._print_line(line, "dim")
 
-    def _print_beginning(self, table: Table, lines: int, more: str) -> None:
+    def _how_many_more(self, number: int, section: str) -> str:
+        """With the command that shows them; where there is no room for it the last line has it."""
+        line = f"and {number:,} more: {self._command} --section {section}"
+        return line if len(line) <= self._width else f"and {number:,} more: --section {section}"
+
+    def _print_beginning(self, table: Table, lines: int, section: str) -> None:
         """So many rows of a table as fit, and how to see the others."""
         if not table.rows:
             return
@@ -147,7 +155,7 @@ class _Printer:
             self._print_line(table.title, "bold")
         self._draw(replace(table, rows=table.rows[:rows]), compact=True)
         if rows < len(table.rows):
-            self._print_line(f"and {len(table.rows) - rows} more: {more}", "dim")
+            self._print_line(self._how_many_more(len(table.rows) - rows, section), "dim")
 
     def _first_part(self, table: Table) -> Table:
         """The table without the last columns where there is no room for them: its section has them."""

@@ -1,18 +1,14 @@
 """How far judges agree with people, and people with each other, from joint counts.
 
 Hides which label is held against which score, and on which scale each stands; what two sides have in common is measured
-in `comparison`, which is imported only where there is something to measure.
-
-What several annotators said of the same items: pairs of labels of one score, counted over distinct items.
-
-Read from the staged items and not from the trials, of which an item has as many as judges, models and repeats ask about
-it, or none.
+in `agreement_measures`, which is imported only where there is something to measure. People are compared over the staged
+items and not over the trials, of which an item has as many as judges, models and repeats ask about it, or none.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, groupby
 from typing import Any, Literal
@@ -28,7 +24,8 @@ from .estimators import Confusion, Metric
 from .summaries import PAIR
 
 Kind = Literal["binary", "graded", "mixed", "choice"]
-Pairs = Mapping[tuple[float | str, float | str], int]
+Value = float | str
+Pairs = Counter[tuple[Value, Value]]
 """(value of one side, value of the other) → how often."""
 People = Mapping[tuple[str, str], Mapping[str, Pairs]]
 """Two labels of one score → system → their values over distinct items."""
@@ -84,29 +81,28 @@ def agreement(
 
     `scales`: judge → score → scale.
     """
-    made = []
+    entries = []
     for name, label in labels.items():
         table = counts["label_choices" if label.type == "choice" else "label_values"].filter(label=name).sort(*PAIR)
         rows = table.select(*PAIR, "system", "judged", "human", "n").rows()
-        for (judge, model), found in groupby(rows, key=lambda row: row[:2]):
+        for (judge, model), of_judge_model in groupby(rows, key=lambda row: row[:2]):
             scale = scales.get(judge, {}).get(label.score(name), Scale(False, None, None))
-            systems: dict[str, dict[tuple[float | str, float | str], int]] = {}
-            for _, _, system, judged, human, n in found:
-                systems.setdefault(system, {})[judged, human] = n
+            systems: dict[str, Pairs] = {}
+            for _, _, system, judged, human, n in of_judge_model:
+                systems.setdefault(system, Counter())[judged, human] = n
             ranges = _ranges(scale, systems.values()) if label.type == "ordinal" and not scale.binary else None
             for system, pairs in _with_all(systems):
-                made.append(_agreement((judge, model, system), name, label, None, (scale, label), pairs, ranges))
-    return made
+                entries.append(_agreement((judge, model, system), name, label, None, scale, pairs, ranges))
+    return entries
 
 
 def people_agreement(people: People, labels: Mapping[str, Label]) -> list[Agreement]:
     """People against people: by pair of labels, over all systems if there are several and for each."""
-    made = []
-    for (first, second), systems in people.items():
-        one, other = labels[first], labels[second]
-        for system, pairs in _with_all(systems):
-            made.append(_agreement((None, None, system), first, one, second, (one, other), pairs))
-    return made
+    return [
+        _agreement((None, None, system), first, labels[first], second, labels[second], pairs)
+        for (first, second), systems in people.items()
+        for system, pairs in _with_all(systems)
+    ]
 
 
 def _ranges(scale: Scale, systems: Iterable[Pairs]) -> Ranges | None:
@@ -116,21 +112,17 @@ def _ranges(scale: Scale, systems: Iterable[Pairs]) -> Ranges | None:
     """
     if scale.low is None or scale.high is None:
         return None
-    pairs = [pair for found in systems for pair in found]
-    given, said = [float(pair[0]) for pair in pairs], [float(pair[1]) for pair in pairs]
-    low, high, half = min(said), max(said), (scale.low + scale.high) / 2
-    if scale.low <= low and high <= scale.high and (high > half or max(given) <= half):
+    pairs = [pair for held in systems for pair in held]
+    judged, human = [float(pair[0]) for pair in pairs], [float(pair[1]) for pair in pairs]
+    low, high, half = min(human), max(human), (scale.low + scale.high) / 2
+    if scale.low <= low and high <= scale.high and (high > half or max(judged) <= half):
         return None
     return Ranges((low, high), (scale.low, scale.high))
 
 
-def _with_all(systems: Mapping[str, Pairs]) -> Iterable[tuple[str | None, Pairs]]:
+def _with_all(systems: Mapping[str, Pairs]) -> Iterator[tuple[str | None, Pairs]]:
     if len(systems) > 1:
-        together: dict[tuple[float | str, float | str], int] = {}
-        for pairs in systems.values():
-            for pair, n in pairs.items():
-                together[pair] = together.get(pair, 0) + n
-        yield None, together
+        yield None, sum(systems.values(), Counter())
     yield from sorted(systems.items())
 
 
@@ -139,30 +131,30 @@ def _agreement(
     name: str,
     label: Label,
     second: str | None,
-    sides: tuple[Scale | Label, Label],
+    against: Scale | Label,
     pairs: Pairs,
     ranges: Ranges | None = None,
 ) -> Agreement:
+    """`against`: what the label is held against: the scale of a judge's score, or the second label."""
     from .agreement_measures import Side, compare_choices, compare_numbers
 
     # In an order of their own: resamples must not depend on the order in which rows were read.
-    found = sorted(pairs.items())
+    ordered = sorted(pairs.items())
     judge, model, system = place
     kind: Kind = "choice"
     threshold, second_threshold, confusion = None, None, None
     if label.type == "choice":
-        metrics = compare_choices(found, people=judge is None)
+        metrics = compare_choices(ordered, people=judge is None)
     else:
-        one, other = sides
-        if isinstance(one, Label):
-            left = Side(one.type == "ordinal", one.threshold)
+        own = Side(label.type == "ordinal", label.threshold)
+        if isinstance(against, Label):
+            left, right = own, Side(against.type == "ordinal", against.threshold)
         else:
-            left = Side(not one.binary, other.threshold, one)
-        right = Side(other.type == "ordinal", other.threshold)
+            left, right = Side(not against.binary, label.threshold, against), own
         kind = "mixed" if left.graded != right.graded else "graded" if left.graded else "binary"
-        metrics, confusion = compare_numbers(found, left, right, people=judge is None)
+        metrics, confusion = compare_numbers(ordered, left, right, people=judge is None)
         if confusion is not None and judge is not None:
-            threshold = other.threshold if kind != "binary" else None
+            threshold = label.threshold if kind != "binary" else None
         elif confusion is not None:
             threshold = left.threshold if left.graded else None
             second_threshold = right.threshold if right.graded else None
@@ -179,18 +171,17 @@ def _agreement(
         n=sum(pairs.values()),
         metrics=metrics,
         confusion=confusion,
-        choices=tuple((str(x), str(y), n) for (x, y), n in found) if kind == "choice" else (),
+        choices=tuple((str(x), str(y), n) for (x, y), n in ordered) if kind == "choice" else (),
         ranges=ranges,
     )
 
 
 ROWS = 20_000
+"""Staged items that are looked at together."""
 
 
-def people(
-    staged: Staged, rows: int, labels: Mapping[str, Label]
-) -> dict[tuple[str, str], dict[str, Counter[tuple[float | str, float | str]]]]:
-    """(first label, second label) → system → what both said of the first `rows` staged items → items."""
+def people(staged: Staged, rows: int, labels: Mapping[str, Label]) -> People:
+    """What every two labels of one score say of the first `rows` staged items."""
     compared = [
         (first, second)
         for first, second in combinations(labels, 2)
@@ -198,17 +189,17 @@ def people(
         # Numbers and texts have nothing in common; yes and no are numbers here.
         and (labels[first].type == "choice") == (labels[second].type == "choice")
     ]
-    found: dict[tuple[str, str], dict[str, Counter[tuple[float | str, float | str]]]] = {}
+    counts: dict[tuple[str, str], dict[str, Pairs]] = {names: {} for names in compared}
     for start in range(0, rows if compared else 0, ROWS):
         frame = staged.frame(start, min(ROWS, rows - start), ["system", "labels"])
         for system, data, items in frame.group_by("system", "labels").len().iter_rows():
-            said: dict[str, Any] = orjson.loads(data)
+            values: dict[str, Any] = orjson.loads(data)
             for first, second in compared:
-                if first in said and second in said:
-                    counts = found.setdefault((first, second), {}).setdefault(system, Counter())
-                    counts[_value(said[first]), _value(said[second])] += items
-    return {pair: found[pair] for pair in compared if pair in found}
+                if first in values and second in values:
+                    pair = _value(values[first]), _value(values[second])
+                    counts[first, second].setdefault(system, Counter())[pair] += items
+    return {names: systems for names, systems in counts.items() if systems}
 
 
-def _value(value: Any) -> float | str:
+def _value(value: Any) -> Value:
     return value if isinstance(value, str) else float(value)

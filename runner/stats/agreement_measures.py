@@ -225,7 +225,7 @@ def _picks(left: Values, right: Values, counts: Weights) -> Draws:
 LEVELS = 20
 """Up to so many different values are levels, of which two sides can name the same."""
 
-Found = Sequence[tuple[tuple[float | str, float | str], int]]
+CountedPairs = Sequence[tuple[tuple[float | str, float | str], int]]
 """Pairs of values with their counts."""
 
 
@@ -266,15 +266,11 @@ class _Table:
         """Each measure with its bootstrap interval; where it is undefined, why."""
         values = {name: float(_MEASURES[name](self.left, self.right, self.counts[None, :])[0]) for name in names}
         known = {name: (_MEASURES[name], value) for name, value in values.items() if not np.isnan(value)}
-        found = intervals(self.left, self.right, self.counts, known)
-        metrics = {}
-        for name, value in values.items():
-            if name in known:
-                interval: Interval = found[name]
-                metrics[name] = Metric(value, interval.low, interval.high, interval.reason)
-            else:
-                metrics[name] = Metric(None, None, None, self._why_undefined(name))
-        return metrics
+        ends = intervals(self.left, self.right, self.counts, known)
+        return {
+            name: Metric(value, *ends[name]) if name in known else Metric(None, None, None, self._why_undefined(name))
+            for name, value in values.items()
+        }
 
     def _why_undefined(self, name: str) -> str:
         if name in ("kappa", "weighted_kappa"):
@@ -307,16 +303,18 @@ _MEASURES: Mapping[str, Callable[[Values, Values, Weights], Measured]] = {
 }
 
 
-def compare_choices(found: Found, people: bool) -> dict[str, Metric]:
+def compare_choices(pairs: CountedPairs, people: bool) -> dict[str, Metric]:
     """The measures of two sides that choose."""
-    names = {name: place for place, name in enumerate(sorted({str(side) for pair, _ in found for side in pair}))}
-    table = _table([((float(names[str(x)]), float(names[str(y)])), n) for (x, y), n in found], people)
+    names = {name: place for place, name in enumerate(sorted({str(side) for pair, _ in pairs for side in pair}))}
+    table = _table([((float(names[str(x)]), float(names[str(y)])), n) for (x, y), n in pairs], people)
     return {"accuracy": table.share(), **table.measured("kappa")}
 
 
-def compare_numbers(found: Found, left: Side, right: Side, people: bool) -> tuple[dict[str, Metric], Confusion | None]:
+def compare_numbers(
+    pairs: CountedPairs, left: Side, right: Side, people: bool
+) -> tuple[dict[str, Metric], Confusion | None]:
     """The measures of two sides of numbers, and their 2x2 table where both are or can be made yes or no."""
-    table = _table(found, people)
+    table = _table(pairs, people)
     metrics: dict[str, Metric] = {}
     confusion = None
     cut = left.can_be_cut and right.can_be_cut
@@ -340,10 +338,10 @@ def compare_numbers(found: Found, left: Side, right: Side, people: bool) -> tupl
     return metrics, confusion
 
 
-def _table(found: Found, people: bool) -> _Table:
-    left = np.array([pair[0] for pair, _ in found], dtype=np.float64)
-    right = np.array([pair[1] for pair, _ in found], dtype=np.float64)
-    return _Table(left, right, np.array([n for _, n in found], dtype=np.float64), people)
+def _table(pairs: CountedPairs, people: bool) -> _Table:
+    left = np.array([pair[0] for pair, _ in pairs], dtype=np.float64)
+    right = np.array([pair[1] for pair, _ in pairs], dtype=np.float64)
+    return _Table(left, right, np.array([n for _, n in pairs], dtype=np.float64), people)
 
 
 def _two_by_two(left: Values, right: Values, counts: Weights, people: bool) -> tuple[_Table, Confusion]:

@@ -94,12 +94,12 @@ def _effect(counts: Counts, of: tuple[str, str, str], scale: Scale, full: int, e
     whole = (pl.col("batch_size") == full) & (pl.col("bisect_depth") == 0) & (full > 1)
 
     def parted(column: str, where: pl.Expr) -> list[tuple[int, Subset]]:
-        found = subsets(counts.tables, "places", [column], own & where)
-        return sorted((int(at), part) for (at,), part in found.items())
+        groups = subsets(counts.tables, "places", [column], own & where)
+        return sorted((int(at), part) for (at,), part in groups.items())
 
-    def parts(found: list[tuple[int, Subset]]) -> tuple[Part, ...]:
+    def parts(groups: list[tuple[int, Subset]]) -> tuple[Part, ...]:
         return tuple(
-            Part(at, part.n, summarize(part.moments.get(score, Moments()), scale, part.unscored)) for at, part in found
+            Part(at, part.n, summarize(part.moments.get(score, Moments()), scale, part.unscored)) for at, part in groups
         )
 
     sizes, places = parted("batch_size", ~alone), parted("batch_position", whole)

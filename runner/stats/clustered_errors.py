@@ -59,17 +59,17 @@ class ClusterSums:
         """After all frames: the results, with clustered intervals of their overall shares and means."""
         if not self.clustered or self._whole.is_empty():
             return list(results)
-        found = {tuple(row[name] for name in _CELL): row for row in self._errors().iter_rows(named=True)}
-        made = []
+        cells = {tuple(row[name] for name in _CELL): row for row in self._errors().iter_rows(named=True)}
+        clustered = []
         for result in results:
             scores = {
                 name: _cluster(entry, row)
-                if (row := found.get((result.judge, result.model, result.system, name)))
+                if (row := cells.get((result.judge, result.model, result.system, name)))
                 else entry
                 for name, entry in result.overall.scores.items()
             }
-            made.append(replace(result, overall=replace(result.overall, scores=scores)))
-        return made
+            clustered.append(replace(result, overall=replace(result.overall, scores=scores)))
+        return clustered
 
     def _add(self, frame: pl.DataFrame) -> None:
         done = frame.filter(
@@ -114,8 +114,8 @@ def _cluster(entry: ScoreSummary, errors: Mapping[str, float]) -> ScoreSummary:
     """The summary with clustered intervals; the share of high graded scores keeps its own."""
     if entry.kind == "binary" and entry.share and entry.strict and entry.lenient:
         share, strict, lenient = (
-            _cluster_rate(found, int(errors[f"{name}_n"]), errors[f"{name}_error"])
-            for name, found in (("share", entry.share), ("strict", entry.strict), ("lenient", entry.lenient))
+            _cluster_rate(cells, int(errors[f"{name}_n"]), errors[f"{name}_error"])
+            for name, cells in (("share", entry.share), ("strict", entry.strict), ("lenient", entry.lenient))
         )
         return replace(entry, low=share.low, high=share.high, share=share, strict=strict, lenient=lenient)
     if entry.value is None or entry.low is None or entry.high is None:

@@ -203,15 +203,6 @@ def _thresholds(scales: Mapping[str, Mapping[str, Scale]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def served_values(counts: Counts, column: str) -> dict[tuple[str, str], list[str]]:
-    """What a provenance column of the table `served` held, per judge × model."""
-    values: dict[tuple[str, str], set[str]] = {}
-    for judge, model, value in counts["served"].select(*PAIR, column).rows():
-        if value is not None:
-            values.setdefault((judge, model), set()).add(value)
-    return {judge_model: sorted(held) for judge_model, held in sorted(values.items())}
-
-
 def over_limit(counts: Counts, max_unscored: float) -> list[tuple[str, str, int, int]]:
     """(judge, model, unscored, planned) where more than `max_unscored` of the trials were judged without a score."""
     table = counts["cells"].filter(pl.col("slice").is_null()).group_by(PAIR).agg(pl.col("n", *STATES).sum())

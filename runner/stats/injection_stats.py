@@ -75,7 +75,7 @@ def injection_stats(
         scores, choices = subset.scores(scales.get(judge, {})), subset.shares(labels.get(judge, ()))
         return Part(name, subset.n, subset.scored, subset.unscored, scores, choices)
 
-    made = []
+    entries = []
     for (judge, model), held in sorted(parts.items()):
         kinds = {name: held[name] for name in sorted(held.keys() - {SUSPECT, OTHER}, key=order.index)}
         if whole := controls.get((judge, model)):
@@ -83,5 +83,5 @@ def injection_stats(
         suspects, others = (part_of(judge, name, held.get(name, Subset())) for name in (SUSPECT, OTHER))
         parts_of_controls = tuple(part_of(judge, name, part) for name, part in kinds.items())
         of_signs = signs.get((judge, model), {})
-        made.append(InjectionStats(judge, model, parts_of_controls, suspects, others, of_signs))
-    return made
+        entries.append(InjectionStats(judge, model, parts_of_controls, suspects, others, of_signs))
+    return entries

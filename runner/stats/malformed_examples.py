@@ -85,14 +85,14 @@ def top_examples(
     rows: Iterable[tuple[str, str, str, str | None, str | None]], most: int = MOST, kept: int = KEPT
 ) -> list[MalformedExample]:
     """Up to `most` kinds of each judge × model. `rows`: judge, model, reading, and the reply's two ends."""
-    found: dict[tuple[str, str], TopExamples] = {}
+    of_judge_model: dict[tuple[str, str], TopExamples] = {}
     for judge, model, reading, beginning, end in rows:
-        if (of_pair := found.get((judge, model))) is None:
-            of_pair = found[judge, model] = TopExamples(kept)
+        if (of_pair := of_judge_model.get((judge, model))) is None:
+            of_pair = of_judge_model[judge, model] = TopExamples(kept)
         of_pair.add(reading.partition(":")[2], beginning, end)
     return [
         MalformedExample(*pair, reason, replies, counted.forgot, counted.total, example)
-        for pair, counted in found.items()
+        for pair, counted in of_judge_model.items()
         for reason, replies, example in counted.most(most)
     ]
 

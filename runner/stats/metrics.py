@@ -111,7 +111,7 @@ def results(
     slices = _by_result(subsets(counts.tables, "cells", [*RESULT, "slice"], ~whole))
     details, values = _details(counts), _values(counts)
     official = {key[:2] for key, subset in overall.items() if subset.counts["official_n"]}
-    made = []
+    entries = []
     for key, subset in sorted(overall.items()):
         judge, model, system = key
         own_scales, has_official = scales.get(judge, {}), (judge, model) in official
@@ -120,7 +120,7 @@ def results(
         wanted = macro.get(judge, False)
         rates = {name: part.official.value if part.official else None for name, part in of_groups.items()}
         states = details.get(key, {})
-        made.append(
+        entries.append(
             Result(
                 judge,
                 model,
@@ -141,15 +141,15 @@ def results(
                 subset.shares((choices or {}).get(judge, ())),
             )
         )
-    return made
+    return entries
 
 
 def _by_result(parts: Mapping[tuple[Any, ...], Subset]) -> dict[Key, dict[Any, Subset]]:
     """judge, model, system → name → its part, by name."""
-    made: dict[Key, dict[Any, Subset]] = {}
+    entries: dict[Key, dict[Any, Subset]] = {}
     for (judge, model, system, name), part in sorted(parts.items(), key=lambda entry: str(entry[0][3])):
-        made.setdefault((judge, model, system), {})[name] = part
-    return made
+        entries.setdefault((judge, model, system), {})[name] = part
+    return entries
 
 
 def _line(subset: Subset, scales: Mapping[str, Scale], official: bool) -> Line:
@@ -161,21 +161,21 @@ def _line(subset: Subset, scales: Mapping[str, Scale], official: bool) -> Line:
 
 def _details(counts: Counts) -> dict[Key, dict[str, dict[str, int]]]:
     """judge, model, system → state → stage or reason → trials, the commonest first."""
-    made: dict[Key, dict[str, dict[str, int]]] = {}
+    entries: dict[Key, dict[str, dict[str, int]]] = {}
     table = counts["details"].sort("n", "detail", descending=[True, False])
     for judge, model, system, state, detail, n in table.select(*RESULT, "state", "detail", "n").rows():
-        of_state = made.setdefault((judge, model, system), {}).setdefault(state, {})
+        of_state = entries.setdefault((judge, model, system), {}).setdefault(state, {})
         name = detail or "unknown"
         of_state[name] = of_state.get(name, 0) + n
-    return made
+    return entries
 
 
 def _values(counts: Counts) -> dict[tuple[str, ...], dict[float, int]]:
     """judge, model, system, score → value → trials."""
-    made: dict[tuple[str, ...], dict[float, int]] = {}
+    entries: dict[tuple[str, ...], dict[float, int]] = {}
     for *key, value, n in counts["values"].select(*RESULT, "score", "value", "n").sort("value").rows():
-        made.setdefault(tuple(key), {})[value] = n
-    return made
+        entries.setdefault(tuple(key), {})[value] = n
+    return entries
 
 
 def _macro(score: str, groups: Mapping[str | None, Line]) -> Macro:

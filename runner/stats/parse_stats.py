@@ -239,7 +239,7 @@ def parse_paths(
         stages[tuple(place)][stage] = n
     order = {name: place for place, name in enumerate(WAYS)}
     order |= {name: len(order) + 1 + place for place, name in enumerate(UNSCORED)}
-    made = []
+    entries = []
     for of, whole in sorted(wholes.items()):
         judge, model, version = of
         of_scales, labels = scales.get(judge, {}), choices.get(judge, ())
@@ -249,8 +249,8 @@ def parse_paths(
             for kind in sorted(kinds, key=lambda name: (order.get(name, len(WAYS)), name))
         )
         strict, rest = (by_strict.get((*of, value), Subset()) for value in (True, False))
-        made.append(ParsePaths(judge, model, version, paths, tuple(_biases(strict, rest, of_scales, labels))))
-    return made
+        entries.append(ParsePaths(judge, model, version, paths, tuple(_biases(strict, rest, of_scales, labels))))
+    return entries
 
 
 def _path(

@@ -204,9 +204,9 @@ def subsets(
         for row in sums.iter_rows(named=True):
             yield tuple(row.pop(name) for name in by), [row.pop(name) for name in more], row
 
-    made = {key: Subset(sums, {}, {}) for key, _, sums in summed(family)}
+    parts = {key: Subset(sums, {}, {}) for key, _, sums in summed(family)}
     for key, (score,), sums in summed(f"{family}.scores", "score"):
-        made[key].moments[score] = Moments(**sums)
+        parts[key].moments[score] = Moments(**sums)
     for key, (choice,), sums in summed(f"{family}.choices", "choice"):
-        made[key].choices[choice] = sums["n"]
-    return made
+        parts[key].choices[choice] = sums["n"]
+    return parts

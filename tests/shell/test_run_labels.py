@@ -83,3 +83,20 @@ def test_a_label_of_no_score_stops_the_run_before_it_asks(tmp_path: Path) -> Non
     for done in (work.run(), work.command("plan", str(work.config))):
         assert done.status == 2
         assert "items.labels.human.of: no judge of the run has a score 'corect'; did you mean 'correct'?" in done.stderr
+
+
+def test_a_section_that_is_none_is_an_error_with_the_names(tmp_path: Path) -> None:
+    work = Workspace(tmp_path)
+    rows = [{"id": f"i{n}", "question": "q", "reference": "r", "response": "a", "human": True} for n in range(2)]
+    work.write_items(rows)
+    with running() as url:
+        work.write_config(model(url))
+        assert work.run().status == 0
+    wrong = work.command("report", str(work.out), "--section", "scroes")
+    assert wrong.status == 2
+    assert "no section scroes; there are: scores, notices, slices" in wrong.stderr
+    both = work.command("report", str(work.out), "--full", "--section", "scores")
+    assert (both.status, "exclude each other" in both.stderr) == (2, True)
+    screen = work.command("report", str(work.out))
+    assert len(screen.stdout.splitlines()) <= 25
+    assert "Accuracy" in work.command("report", str(work.out), "--section", "scores").stdout

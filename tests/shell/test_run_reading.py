@@ -80,7 +80,7 @@ def test_what_a_reader_must_know(reported: tuple[Workspace, dict[str, Any]]) -> 
     unreadable = document["reading"]["unreadable"]
     assert {entry["judge"] for entry in unreadable} == {"yes-no", "correct-and-score"}
     assert all(entry["example"] is None or entry["example"].isprintable() for entry in unreadable)
-    shown = work.command("report", str(work.out)).stdout
+    shown = work.command("report", str(work.out), "--section", "reading", "--section", "costs").stdout
     for title in ("First replies", "Reading", "Unreadable replies", "Calls by stage"):
         assert f"\n{title}\n" in shown
         assert f"## {title}\n" in work.command("report", str(work.out), "--markdown").stdout

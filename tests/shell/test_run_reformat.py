@@ -94,7 +94,7 @@ def test_the_model_of_the_stage_has_limits_money_and_a_place_in_the_books_of_its
     assert costs["yes-no", "cheap"]["requests"] == copied
     assert done.report["planned"] == len(ROWS)
     assert "yes-no × cheap" in status.stdout
-    shown = work.command("report", str(work.out))
+    shown = work.command("report", str(work.out), "--section", "costs")
     assert (shown.status, "cheap" in shown.stdout) == (0, True), shown.stderr
     # What the trials have cost is what was spent, the copies included.
     ((everything,),) = work.query("SELECT sum(cost_usd) FROM spend")

@@ -173,7 +173,7 @@ def test_what_changed_is_printed_for_people(work: Workspace) -> None:
 
 def test_an_older_reader_is_said_and_gone_after(work: Workspace) -> None:
     edit(work, "UPDATE judgments SET parser_version = '1' WHERE position < 5")
-    report = work.command("report", str(work.out))
+    report = work.command("report", str(work.out), "--section", "notices")
     assert f"Replies were read by parsers 1 and {PARSER_VERSION}" in report.stdout
     assert "jurybox rescore" in report.stdout
     done = work.command("rescore", str(work.out))

@@ -16,7 +16,7 @@ from sklearn import metrics as oracle
 from judges import Scale
 from runner.stats import agreement_measures as association
 from runner.stats import agreement_measures as intervals
-from runner.stats.agreement_measures import Found, Side, compare_choices, compare_numbers
+from runner.stats.agreement_measures import CountedPairs, Side, compare_choices, compare_numbers
 from runner.stats.estimators import Confusion, Metric, rate
 
 YES_NO = Side(graded=False)
@@ -31,7 +31,7 @@ def tables(left: int, right: int) -> Any:
     )
 
 
-def expanded(found: Found) -> tuple[Any, Any]:
+def expanded(found: CountedPairs) -> tuple[Any, Any]:
     """The two columns, a row for every pair."""
     rows = [pair for pair, n in found for _ in range(n)]
     left, right = zip(*rows, strict=True)
@@ -63,7 +63,7 @@ def quiet(function: Any, *arguments: Any, **keywords: Any) -> float:
 
 @given(tables(2, 2))
 @settings(max_examples=60, deadline=None)
-def test_yes_or_no_against_yes_or_no(found: Found) -> None:
+def test_yes_or_no_against_yes_or_no(found: CountedPairs) -> None:
     judged, human = expanded(found)
     metrics, confusion = compare_numbers(found, YES_NO, YES_NO, people=False)
     assert list(metrics) == ["accuracy", "kappa", "balanced_accuracy", "mcc", "auroc"]
@@ -85,7 +85,7 @@ def test_yes_or_no_against_yes_or_no(found: Found) -> None:
 
 @given(tables(5, 2))
 @settings(max_examples=60, deadline=None)
-def test_a_score_against_yes_or_no_ranks_and_cuts_nothing(found: Found) -> None:
+def test_a_score_against_yes_or_no_ranks_and_cuts_nothing(found: CountedPairs) -> None:
     judged, human = expanded(found)
     metrics, confusion = compare_numbers(found, GRADED, YES_NO, people=False)
     assert list(metrics) == ["auroc"]
@@ -95,7 +95,7 @@ def test_a_score_against_yes_or_no_ranks_and_cuts_nothing(found: Found) -> None:
 
 @given(tables(5, 2), st.integers(0, 5))
 @settings(max_examples=30, deadline=None)
-def test_a_threshold_cuts_the_score_and_leaves_the_ranking(found: Found, threshold: int) -> None:
+def test_a_threshold_cuts_the_score_and_leaves_the_ranking(found: CountedPairs, threshold: int) -> None:
     judged, human = expanded(found)
     metrics, confusion = compare_numbers(found, Side(True, threshold), Side(False, threshold), people=False)
     cut = (judged >= threshold).astype(float)
@@ -109,7 +109,7 @@ def test_a_threshold_cuts_the_score_and_leaves_the_ranking(found: Found, thresho
 
 @given(tables(6, 6))
 @settings(max_examples=60, deadline=None)
-def test_scores_against_scores(found: Found) -> None:
+def test_scores_against_scores(found: CountedPairs) -> None:
     judged, human = expanded(found)
     metrics, confusion = compare_numbers(found, Side(True, scale=Scale(False, 0, 5, 1)), GRADED, people=False)
     assert confusion is None
@@ -126,7 +126,7 @@ def test_scores_against_scores(found: Found) -> None:
 
 @given(tables(4, 4))
 @settings(max_examples=40, deadline=None)
-def test_choices_against_choices(found: Found) -> None:
+def test_choices_against_choices(found: CountedPairs) -> None:
     named = [((f"({x})", f"({y})"), n) for (x, y), n in found]
     judged, human = expanded(found)
     metrics = compare_choices(named, people=False)
@@ -158,7 +158,9 @@ def test_labels_on_another_scale_name_no_level_of_the_judges() -> None:
 
 
 def test_what_is_undefined_has_a_reason_and_no_number() -> None:
-    def reasons(found: Found, left: Side = YES_NO, right: Side = YES_NO, people: bool = False) -> dict[str, str | None]:
+    def reasons(
+        found: CountedPairs, left: Side = YES_NO, right: Side = YES_NO, people: bool = False
+    ) -> dict[str, str | None]:
         metrics, _ = compare_numbers(found, left, right, people)
         return {name: metric.reason for name, metric in metrics.items() if metric.value is None}
 
