@@ -177,7 +177,7 @@ def same_command() -> str:
 
 
 def say(text: str, quiet: bool = False) -> None:
-    """Tell a person, on stderr. Where it takes nothing, nobody is told, and the work goes on."""
+    """Print on stderr, for a person; where it takes nothing more, the work goes on."""
     if not quiet:
         with suppress(OSError):
             typer.echo(text, err=True)

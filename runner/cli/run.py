@@ -84,8 +84,8 @@ def plan(arguments: RunArguments, as_json: JsonOption = False) -> None:
     from runner.session import preview
 
     request = named_run(arguments)
-    shown = preview(request.config, request.base, request.directory, arguments.limit, request.sample)
-    typer.echo(json.dumps(shown.document(), ensure_ascii=False, indent=2) if as_json else shown.text())
+    dry_run = preview(request.config, request.base, request.directory, arguments.limit, request.sample)
+    typer.echo(json.dumps(dry_run.document(), ensure_ascii=False, indent=2) if as_json else dry_run.text())
 
 
 @with_run_arguments("items", "base_url", "api_key_env", "reference", "on", "fields", "overrides")

@@ -1,6 +1,6 @@
-"""A first config for items that were looked at: what `jurybox init` writes, with the reason for every choice.
+"""A first config for items whose columns were profiled: what `jurybox init` writes, with the reason for every choice.
 
-Pure: a survey in, YAML with comments out. What is only a candidate stands there as a comment.
+Pure: a profile in, YAML with comments out. What is only a candidate stands there as a comment.
 """
 
 from __future__ import annotations
@@ -59,30 +59,30 @@ class Draft:
     """Fields that the judge needs and no column seems to hold."""
 
 
-def draft(survey: ColumnProfile, name: str, items: Mapping[str, Any], judges: Sequence[Judge]) -> Draft:
-    """The config for the surveyed items. `items`: its path, and its join if there is one; `judges`: those there are."""
-    found = guess_columns(survey)
-    chosen, why = choose(survey, found, judges)
-    candidates = guess_labels(survey, [guess.column for guess in found.values()])
-    missing = [field for field in ("response", *required_fields(chosen)) if field not in found]
+def draft(profile: ColumnProfile, name: str, items: Mapping[str, Any], judges: Sequence[Judge]) -> Draft:
+    """The config for the profiled items. `items`: its path, and its join if there is one; `judges`: those there are."""
+    guesses = guess_columns(profile)
+    chosen, why = choose(profile, guesses, judges)
+    candidates = guess_labels(profile, [guess.column for guess in guesses.values()])
+    missing = [field for field in ("response", *required_fields(chosen)) if field not in guesses]
     lines = [
-        f"# Written by `jurybox init` after a look at {survey.size}. Every choice below is a guess: look at it.",
-        *(f"# Left out, for it holds log-likelihoods and no answers: {_short(file, 200)}" for file in survey.left_out),
-        *_columns(survey),
+        f"# Written by `jurybox init` after a look at {profile.size}. Every choice below is a guess: look at it.",
+        *(f"# Left out, for it holds log-likelihoods and no answers: {_short(file, 200)}" for file in profile.left_out),
+        *_columns(profile),
         "",
         f"name: {scalar(name)}",
         "",
         "items:",
         f"  path: {scalar(items['path'])}",
-        *_join(found, items),
-        *_fields(survey, found, missing),
+        *_join(guesses, items),
+        *_fields(profile, guesses, missing),
         *_labels(chosen, candidates),
         _comment("  on_bad: skip", "what was left out here is no bad row to stop for")
-        if survey.left_out
+        if profile.left_out
         else _comment("  # on_bad: skip", "leave bad rows out, listed and counted; by default they stop the run"),
         _comment("  # empty_response: wrong", "score empty answers false without a call (binary judges)"),
         "",
-        *_judges(chosen, why, judges, found),
+        *_judges(chosen, why, judges, guesses),
         "",
         *_MODELS,
     ]
@@ -103,22 +103,22 @@ models:
 # repeats: 1                              # how often each item is judged""".splitlines()
 
 
-def choose(survey: ColumnProfile, found: Mapping[str, Guess], judges: Sequence[Judge]) -> tuple[Judge, str]:
+def choose(profile: ColumnProfile, guesses: Mapping[str, Guess], judges: Sequence[Judge]) -> tuple[Judge, str]:
     """The judge whose fields the columns hold, and why it is that one."""
     known = {judge.name: judge for judge in judges}
-    for name, why in _fitting(survey, found):
-        if name in known and all(field in found for field in required_fields(known[name])):
+    for name, why in _fitting(profile, guesses):
+        if name in known and all(field in guesses for field in required_fields(known[name])):
             return known[name], why
     return known["yes-no"], "nothing speaks for another one"
 
 
-def _fitting(survey: ColumnProfile, found: Mapping[str, Guess]) -> Iterator[tuple[str, str]]:
-    groups = survey.columns[found["group"].column].values if "group" in found else {}
+def _fitting(profile: ColumnProfile, guesses: Mapping[str, Guess]) -> Iterator[tuple[str, str]]:
+    groups = profile.columns[guesses["group"].column].values if "group" in guesses else {}
     if groups and sum(rows for name, rows in groups.items() if name in LONGMEMEVAL) * 2 > sum(groups.values()):
-        yield "longmemeval-paper", f"{found['group'].column} holds LongMemEval's question types"
-    if "documents" in found:
+        yield "longmemeval-paper", f"{guesses['group'].column} holds LongMemEval's question types"
+    if "documents" in guesses:
         yield "ragbench", "there are documents"
-    if "other_response" in found:
+    if "other_response" in guesses:
         yield "choice-ab", "there are two answers"
     yield "yes-no", "there is a reference answer"
 
@@ -128,32 +128,32 @@ def scalar(value: str) -> str:
     return yaml.safe_dump([value], default_flow_style=True, allow_unicode=True, width=float("inf"))[1:-2]
 
 
-def _columns(survey: ColumnProfile) -> Iterator[str]:
+def _columns(profile: ColumnProfile) -> Iterator[str]:
     yield "#"
-    width = max(len(scalar(name)) for name in list(survey.columns)[:_SHOWN_COLUMNS])
-    for column in list(survey.columns.values())[:_SHOWN_COLUMNS]:
-        given = "" if column.given == survey.rows else f", {column.given:,} given"
+    width = max(len(scalar(name)) for name in list(profile.columns)[:_SHOWN_COLUMNS])
+    for column in list(profile.columns.values())[:_SHOWN_COLUMNS]:
+        count = "" if column.given == profile.rows else f", {column.given:,} given"
         example = " | ".join(_short(example, _SHOWN_CHARACTERS) for example in column.examples)
-        joined = " (joined)" if column.name in survey.joined else ""
-        yield f"#   {scalar(column.name):<{width}}  {column.type}{given}{joined}   {example}".rstrip()
-    if len(survey.columns) > _SHOWN_COLUMNS:
-        yield f"#   and {len(survey.columns) - _SHOWN_COLUMNS} more"
+        joined = " (joined)" if column.name in profile.joined else ""
+        yield f"#   {scalar(column.name):<{width}}  {column.type}{count}{joined}   {example}".rstrip()
+    if len(profile.columns) > _SHOWN_COLUMNS:
+        yield f"#   and {len(profile.columns) - _SHOWN_COLUMNS} more"
 
 
-def _join(found: Mapping[str, Guess], items: Mapping[str, Any]) -> Iterator[str]:
+def _join(guesses: Mapping[str, Guess], items: Mapping[str, Any]) -> Iterator[str]:
     if join := items.get("join"):
         yield f"  join: {{path: {scalar(join['path'])}, on: {scalar(join['on'])}}}"
-    elif "question" not in found or "reference" not in found:
-        on = found["question_id"].column if "question_id" in found else found["id"].column if "id" in found else "id"
+    elif "question" not in guesses or "reference" not in guesses:
+        on = next((guesses[role].column for role in ("question_id", "id") if role in guesses), "id")
         yield _comment("  # join:", "question and reference may stand in a file of their own")
         yield f"  #   {{path: questions.jsonl, on: {scalar(on)}}}"
 
 
-def _fields(survey: ColumnProfile, found: Mapping[str, Guess], missing: Sequence[str]) -> Iterator[str]:
+def _fields(profile: ColumnProfile, guesses: Mapping[str, Guess], missing: Sequence[str]) -> Iterator[str]:
     # YAML takes a key with nothing but comments under it for null.
-    yield _comment("  fields:" if found else "  # fields:", "what a judge calls it: the column that holds it")
+    yield _comment("  fields:" if guesses else "  # fields:", "what a judge calls it: the column that holds it")
     for role in _FIELDS:
-        if (guess := found.get(role)) is not None:
+        if (guess := guesses.get(role)) is not None:
             others = f"; or {', '.join(map(scalar, guess.others))}" if guess.others else ""
             yield _comment(f"    {role}: {scalar(guess.column)}", f"{_MEANINGS[role]} ({guess.why}{others})")
         elif role in missing:
@@ -164,52 +164,55 @@ def _fields(survey: ColumnProfile, found: Mapping[str, Guess], missing: Sequence
 
 def _labels(judge: Judge, candidates: Sequence[LabelGuess]) -> Iterator[str]:
     scales = judge.scales()
-    taken: dict[str, LabelGuess] = {}
+    chosen: dict[str, LabelGuess] = {}
     for score, scale in scales.items():
-        left = [guess for guess in candidates if guess not in taken.values()]
+        left = [guess for guess in candidates if guess not in chosen.values()]
         if guess := label_of(score, scale.binary, left, only=len(scales) == 1):
-            taken[score] = guess
-    rest = [guess for guess in candidates if guess not in taken.values()][:8]
-    if not taken:
+            chosen[score] = guess
+    if not chosen:
         yield _comment("  # labels:", "people's verdicts, named after the score they are held against")
     else:
         yield _comment("  labels:", "people's verdicts: the report says how far the judge agrees with them")
-    for score, guess in taken.items():
+    for score, guess in chosen.items():
         yield _comment(f"    {score}: {{{_read_as(guess)}}}", _values(guess))
     of = f", of: {next(iter(scales))}" if scales else ""
-    for guess in rest:
-        told = "" if guess.named else "only its values fit; "
-        read_as = _read_as(guess)
-        if guess.type == "choice" and not judge.choices:
-            # Held against a score, a choice has to say what each value means.
-            if any(len(value) > _SHORT_VALUE for value in guess.values):
-                continue
-            meant = ", ".join(f"{scalar(value)}: null" for value in guess.values)
-            read_as = f"field: {scalar(guess.column)}, type: bool, map: {{{meant}}}"
-            told = "say true or false for each; "
-        label = scalar(guess.column.replace(".", "_"))
-        yield _comment(f"  #   {label}: {{{read_as}{of}}}", told + _values(guess))
+    for guess in [guess for guess in candidates if guess not in chosen.values()][:8]:
+        yield from _candidate(guess, of, judge)
     if not candidates:
         yield "  #   correct: {field: COLUMN, type: bool}"
 
 
+def _candidate(guess: LabelGuess, of: str, judge: Judge) -> Iterator[str]:
+    """A label that stands there as a comment."""
+    caution = "" if guess.named else "only its values fit; "
+    read_as = _read_as(guess)
+    if guess.type == "choice" and not judge.choices:
+        # Held against a score, a choice has to say what each value means.
+        if any(len(value) > _SHORT_VALUE for value in guess.values):
+            return
+        meanings = ", ".join(f"{scalar(value)}: null" for value in guess.values)
+        read_as = f"field: {scalar(guess.column)}, type: bool, map: {{{meanings}}}"
+        caution = "say true or false for each; "
+    yield _comment(f"  #   {scalar(guess.column.replace('.', '_'))}: {{{read_as}{of}}}", caution + _values(guess))
+
+
 def _read_as(guess: LabelGuess) -> str:
-    meant = ", ".join(f"{scalar(value)}: {str(means).lower()}" for value, means in guess.map.items())
-    return f"field: {scalar(guess.column)}, type: {guess.type}" + (f", map: {{{meant}}}" if meant else "")
+    meanings = ", ".join(f"{scalar(value)}: {str(means).lower()}" for value, means in guess.map.items())
+    return f"field: {scalar(guess.column)}, type: {guess.type}" + (f", map: {{{meanings}}}" if meanings else "")
 
 
 def _values(guess: LabelGuess) -> str:
     return "values " + ", ".join(_short(value, 20) for value in guess.values[:4])
 
 
-def _judges(chosen: Judge, why: str, judges: Sequence[Judge], found: Mapping[str, Guess]) -> Iterator[str]:
+def _judges(chosen: Judge, why: str, judges: Sequence[Judge], guesses: Mapping[str, Guess]) -> Iterator[str]:
     yield "judges:"
     yield _comment(f"  - {chosen.name}", why)
     for judge in judges:
         if judge.name != chosen.name:
-            lacking = [field for field in required_fields(judge) if field not in found]
-            said = f"needs {', '.join(lacking)} as well" if lacking else judge.description.split(". ")[0]
-            yield _comment(f"  # - {judge.name}", said)
+            lacking = [field for field in required_fields(judge) if field not in guesses]
+            about = f"needs {', '.join(lacking)} as well" if lacking else judge.description.split(". ")[0]
+            yield _comment(f"  # - {judge.name}", about)
     yield _comment("  # - ./my-judge.yaml", "one of your own")
 
 

@@ -101,7 +101,7 @@ def rows(
             rate_per_s=throughput.rate((judge, model), tally.done),
             throttled=(throttled or {}).get(model, 0),
             cost_usd=tally.usage.cost_usd,
-            note=(states or {}).get(model) or _search((suspected or {}).get((judge, model), 0)),
+            note=(states or {}).get(model) or _suspects((suspected or {}).get((judge, model), 0)),
         )
         for (judge, model), tally in snapshot.tallies.items()
     ]
@@ -286,7 +286,7 @@ class Progress:
             self._quiet = True
 
 
-def _search(suspected: int) -> str:
+def _suspects(suspected: int) -> str:
     return f"workers die, {suspected:,} trial{'s' * (suspected != 1)} suspected" if suspected else ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -11,7 +12,9 @@ import polars as pl
 
 import jurybox
 from judges import Judge
+from runner.cli.options import run_arguments
 from runner.report.displayed import DisplayedReport
+from runner.session.inline_config import RunArguments
 
 ROWS: list[dict[str, str]] = [{"response": "x"}]
 
@@ -61,6 +64,12 @@ def test_run_and_arun_take_the_same() -> None:
         return [(each.name, each.default, each.annotation) for each in parameters]
 
     assert taken(jurybox.run) == taken(jurybox.arun)
+
+
+def test_every_argument_and_option_arrives_in_one_record() -> None:
+    known = {field.name for field in fields(RunArguments)}
+    assert inspect.signature(jurybox.run).parameters.keys() <= known
+    assert inspect.signature(run_arguments).parameters.keys() <= known
 
 
 def test_every_argument_is_documented() -> None:
