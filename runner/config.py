@@ -10,81 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from judges import MAX_BATCH, JudgeError, Sampling
 from judges.strict_yaml import parse_yaml
 from judges.validation_errors import explain
-from runner.env_secrets import find_secret, looks_like_key
-from runner.errors import ConfigError
-from runner.labels import Label
-from runner.overrides import apply_override
 
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Join(_Record):
-    """A reference file whose rows are joined to the items."""
-
-    path: str
-    """A path or glob, or an s3:// or gs:// URL."""
-    on: str
-    """Name of the column, in both files."""
-    expect: Literal["any", "all"] = "any"
-    """`all`: every reference question must have an answer from every system."""
-
-
-class Hub(_Record):
-    """One split of a dataset of the Hugging Face Hub, or of a directory on disk that is laid out as one."""
-
-    path: str
-    """The dataset's name, as in rungalileo/ragbench; or a directory, also one that `save_to_disk` wrote."""
-    config: str | None = None
-    """May be left out where there is only one."""
-    split: str | None = None
-    """May be left out where there is only one."""
-    revision: str | None = None
-    """Branch, tag or commit; by default the main branch. The commit it stands for is recorded, and is what is read."""
-
-
-class Items(_Record):
-    """Where the items come from, and which columns mean what. Paths are relative to the config file.
-
-    The source is one of `path`, `systems` and `hf`. Paths may be globs, and s3:// or gs:// URLs (also globs of them),
-    with the usual credentials of AWS and Google. Files are rows of JSON, CSV or Parquet, or what an evaluation left:
-    logs of inspect_ai (`.eval`, `.json`) and samples of lm-evaluation-harness (`samples_*.jsonl` of --log_samples),
-    whose rows come with the columns question, reference, response, id, question_id, system and task.
-    """
-
-    path: str | list[str] | None = None
-    """A path, glob or URL, or a list of them."""
-    systems: dict[str, str] | None = None
-    """System name → path or glob, instead of `path`."""
-    hf: Hub | None = None
-    """A dataset, instead of `path`. Needs the extra: pip install 'jurybox[hf]'."""
-    format: Literal["jsonl", "json", "csv", "parquet", "inspect", "lm-eval"] | None = None
-    """By default the file's ending tells, and for results of evaluations its start."""
-    join: Join | None = None
-    fields: dict[str, str] = {}
-    """Canonical or own name → column of the file. A canonical field that is not named is the column of its own name."""
-    labels: dict[str, Label] = {}
-    """Label name → what people said: the report says how far the judges agree with them."""
-    on_bad: Literal["stop", "skip"] = "stop"
-    """What a bad row does: `stop` the run before anything is paid, or `skip` it, listed and counted in the report."""
-    empty_response: Literal["judge", "wrong", "error"] = "judge"
-    """What becomes of a missing or empty answer: judged as any other; `wrong`: false without a call (binary judges
-    only); `error`: a bad row."""
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Items:
-        if [self.path, self.systems, self.hf].count(None) != 2:
-            raise ValueError("give one of path, systems and hf")
-        if self.hf is not None and self.format is not None:
-            raise ValueError("format is for files; a dataset of hf has none")
-        return self
-
+from .env_secrets import find_secret, looks_like_key
+from .errors import ConfigError
+from .items_config import ConfigRecord, Items
+from .overrides import apply_override
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -95,7 +30,7 @@ Structured = Literal["auto", "json_schema", "json_object", "vllm", "off"]
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
-class Limits(_Record):
+class Limits(ConfigRecord):
     """What the account allows, over the whole cluster."""
 
     rpm: Positive | None = None
@@ -106,7 +41,7 @@ class Limits(_Record):
     """Requests at once."""
 
 
-class Price(_Record):
+class Price(ConfigRecord):
     """USD per million tokens."""
 
     input: Annotated[float, Field(ge=0)]
@@ -117,14 +52,14 @@ class Price(_Record):
     """Of the part of the prompt that the endpoint had cached; by default as `input`."""
 
 
-class Extra(_Record):
+class Extra(ConfigRecord):
     """What some endpoints want besides: Azure-style headers and queries, own body fields. Secrets as `${NAME}`."""
 
-    headers: dict[str, str] = {}
+    headers: dict[str, str] = Field(default_factory=dict)
     """HTTP headers of each request."""
-    query: dict[str, str] = {}
+    query: dict[str, str] = Field(default_factory=dict)
     """Parameters of the query, such as `api-version`."""
-    body: dict[str, Any] = {}
+    body: dict[str, Any] = Field(default_factory=dict)
     """Fields of the request's body, such as `reasoning_effort`."""
 
     @field_validator("body")
@@ -142,7 +77,7 @@ class Extra(_Record):
         return value
 
 
-class Model(_Record):
+class Model(ConfigRecord):
     """A judge model: the served model, its endpoint, sampling, limits and prices, under a short name."""
 
     name: Annotated[str, Field(min_length=1)]
@@ -214,7 +149,7 @@ class Model(_Record):
         return self
 
 
-class JudgeUse(_Record):
+class JudgeUse(ConfigRecord):
     """A judge of the run: its name or path, and what this run sets differently."""
 
     use: str
@@ -230,7 +165,7 @@ SAME = "same"
 """As `retry.reformat`: the judge model of the trial."""
 
 
-class Retry(_Record):
+class Retry(ConfigRecord):
     """How often a trial is tried before its outcome stands."""
 
     attempts: Annotated[int, Field(ge=1)] = 6
@@ -279,7 +214,7 @@ def _seconds(duration: str) -> float:
     return float(match.group(1)) * _SECONDS[match.group(2)]
 
 
-class Budget(_Record):
+class Budget(ConfigRecord):
     """What the run may take at most, every attempt of every session counted: probes, copies and repeats too.
 
     A request goes out only where the most that it can come to is still within all of them. What may have been billed
@@ -295,7 +230,7 @@ class Budget(_Record):
     a reply as long as its max_tokens."""
 
 
-class RunConfig(_Record):
+class RunConfig(ConfigRecord):
     """One run: items × judges × models × repeats."""
 
     name: Annotated[str, Field(min_length=1)]

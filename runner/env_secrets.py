@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
 
-from runner.errors import ConfigError
+from .errors import ConfigError
 
 LEFT_OUT = "(left out)"
 """Stands in a manifest's config where a value may be a secret."""

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from runner.errors import DiskFull, JuryboxError, StoppedEarly
+from .errors import DiskFull, JuryboxError, StoppedEarly
 
 LEAST_FREE_BYTES = 2**30
 LEAST_FREE_SHARE = 0.05

@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from judges import Judge
-from runner.errors import ConfigError
+
+from .errors import ConfigError
 
 Value = bool | int | float | str
 

@@ -17,7 +17,7 @@ from typing import Any, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from runner.errors import ConfigError
+from .errors import ConfigError
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 VARIABLE = "JURYBOX_LOG"

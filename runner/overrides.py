@@ -6,7 +6,8 @@ from typing import Any
 
 from judges import JudgeError
 from judges.strict_yaml import parse_value
-from runner.errors import ConfigError
+
+from .errors import ConfigError
 
 
 def apply_override(data: dict[str, Any], override: str) -> None:

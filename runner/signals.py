@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from runner.errors import Interrupted, JuryboxError, Terminated
+from .errors import Interrupted, JuryboxError, Terminated
 
 _BOTH = (signal.SIGINT, signal.SIGTERM)
 _is_second = False

@@ -21,7 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from runner.ledger.aggregator import Aggregator
 from runner.ledger.ledger import Ledger
-from runner.messages import Attempt, Batch, Judgment, Shard, Usage
+from runner.messages import Attempt, Batch, Judgment, Shard
+from runner.usage import Usage
 
 SHARD = 500
 SENDERS = 8

@@ -12,10 +12,11 @@ from judges import Judge, load_judge
 from runner.config import RunConfig, parse_config
 from runner.dataset.stage import Staged, stage
 from runner.ledger.ledger import Ledger
-from runner.messages import Attempt, Batch, Judgment, Shard, Usage
+from runner.messages import Attempt, Batch, Judgment, Shard
 from runner.publishing.result_frames import judgment_frames
 from runner.report import Report, build
 from runner.scheduling.plan import planned_shards, shard_size, split_into_shards
+from runner.usage import Usage
 
 USAGE = Usage(100.0, 20.0, 2.0, 0.0, 0.001)
 

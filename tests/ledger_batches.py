@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 
 from runner.ledger.ledger import Ledger
-from runner.messages import Attempt, Batch, Judgment, PendingTrial, Shard, TrialProgress, Usage
+from runner.messages import Attempt, Batch, Judgment, PendingTrial, Shard, TrialProgress
+from runner.usage import Usage
 
 USAGE = Usage(100.0, 20.0, 5.0, 0.0, 0.25)
 

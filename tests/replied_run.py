@@ -13,10 +13,11 @@ from runner.dataset.stage import Staged, stage
 from runner.endpoint.judge_model import JudgeModel, judge_models
 from runner.ledger.ledger import Ledger
 from runner.ledger.revisions import Revision
-from runner.messages import Attempt, Batch, Judgment, PendingTrial, TrialProgress, Usage
+from runner.messages import Attempt, Batch, Judgment, PendingTrial, TrialProgress
 from runner.scheduling.plan import planned_shards, trial_keys
 from runner.session.rescore import rescore
 from runner.session.session import load_judges
+from runner.usage import Usage
 
 USAGE = Usage(100.0, 0.0, 2.0, 0.0, 0.001)
 

@@ -50,8 +50,8 @@ def init(
 ) -> None:
     """Look at an items file and write a commented config for it; an existing file is left alone."""
     from judges import library_names, load_judge
-    from runner.config import Items
     from runner.dataset.column_profile import profile_columns
+    from runner.items_config import Items
     from runner.session.init_config import draft
     from runner.session.inline_config import run_name
     from runner.session.json_schema import FILE_NAME, write_beside
@@ -117,9 +117,9 @@ def schema(
 
 
 def _common_column(items: dict[str, Any], reference: str) -> str:
-    from runner.config import Items
     from runner.dataset.column_profile import common_columns
     from runner.dataset.sources import item_sources, reference_sources
+    from runner.items_config import Items
 
     joined = Items.model_validate({**items, "join": {"path": reference, "on": ""}})
     columns = common_columns(item_sources(joined, Path()), reference_sources(joined, Path()))

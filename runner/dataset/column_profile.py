@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from judges import Item, Judge
-from runner.config import Items
 from runner.errors import InputError
+from runner.items_config import Items
 
 from .eval_logs import LIKELIHOODS
 from .files import Record, RowError

@@ -18,8 +18,8 @@ import orjson
 
 from judges import Item
 from judges.item import CANONICAL_FIELDS
-from runner.config import Items
 from runner.errors import ConfigError
+from runner.items_config import Items
 from runner.labels import label_reader
 
 from .files import Record

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from runner.config import Hub
 from runner.errors import ConfigError, ItemError
+from runner.items_config import Hub
 
 from .files import Row
 from .table_reader import arrow_rows

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from judges import Item, Judge
 from judges.injection import InjectionDetector
-from runner.config import Items, Join
 from runner.errors import ItemError
+from runner.items_config import Items, Join
 
 from .field_mapping import BadRowError, FieldMap, MappedRow, as_identifier, find_value
 from .files import Record, RowError

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from runner.config import Items, RunConfig
+from runner.config import RunConfig
 from runner.errors import ConfigError
+from runner.items_config import Items
 from runner.object_storage import is_remote, without_secrets
 
 from .eval_logs import inspect_rows, lm_eval_rows, named_as_lm_eval, opens_as_inspect, opens_as_lm_eval

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from judges import Condition, Item, Judge
-from runner.config import Items, RunConfig
+from runner.config import RunConfig
 from runner.errors import ConfigError, ItemError
 from runner.filesystem import open_private, replace_directory, sync
+from runner.items_config import Items
 from runner.labels import check_labels
 
 from .controls import ControlSelector, kinds_for

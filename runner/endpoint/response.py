@@ -21,7 +21,7 @@ from typing import Any, TypeGuard
 import orjson
 
 from runner.config import Model, Price
-from runner.messages import Usage
+from runner.usage import Usage
 
 from .retry_policy import ErrorKind
 

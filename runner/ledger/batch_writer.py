@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 
 from runner.errors import JuryboxError
-from runner.messages import NOTHING, Ack, Attempt, Batch, CostBound, Judgment, PendingTrial, Tally, TrialProgress, Usage
+from runner.messages import Ack, Attempt, Batch, Judgment, PendingTrial, Tally, TrialProgress
+from runner.usage import NOTHING, CostBound, Usage
 
 from . import schema
 from .database import Database

@@ -17,7 +17,8 @@ from typing import Any
 from runner.config import Budget
 from runner.errors import JuryboxError
 from runner.failpoints import failpoint
-from runner.messages import Batch, CostBound, Shard, Tally, TrialProgress, Usage
+from runner.messages import Batch, Shard, Tally, TrialProgress
+from runner.usage import CostBound, Usage
 
 from . import schema
 from .batch_writer import BatchOutcome, BatchWriter, Counts, JudgeModel, Spend, history_of, tally_of

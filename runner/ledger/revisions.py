@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from runner.messages import Judgment, TrialProgress, Usage
+from runner.messages import Judgment, TrialProgress
+from runner.usage import Usage
 
 from . import schema
 from .batch_writer import history_of, history_text

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from runner.messages import Attempt, Batch, Judgment, Usage
+from runner.messages import Attempt, Batch, Judgment
+from runner.usage import Usage
 
 VERSION = 6
 """Of the file. There is one version: a file of another is refused, not converted."""

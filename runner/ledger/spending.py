@@ -11,7 +11,8 @@ import math
 from dataclasses import astuple
 
 from runner.config import Budget
-from runner.messages import NOTHING, Ack, Batch, CostBound, cost_of
+from runner.messages import Ack, Batch
+from runner.usage import NOTHING, CostBound, cost_of
 
 from . import schema
 from .database import Database

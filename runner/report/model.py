@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from runner.dataset.sampling import SampleSummary
 from runner.ledger.ledger import Spend
-from runner.messages import CostBound, Usage
 from runner.stats.agreement import Agreement
 from runner.stats.batch_effects import BatchEffect
 from runner.stats.injection_stats import InjectionStats
@@ -15,6 +14,7 @@ from runner.stats.malformed_examples import MalformedExample
 from runner.stats.metrics import Latency, Result
 from runner.stats.model_drift import ServedVersion
 from runner.stats.parse_stats import FirstReplies, ParsePaths, StepCalls
+from runner.usage import CostBound, Usage
 
 from .failures import Failure
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from runner.messages import CostBound
 from runner.stats.batch_effects import BatchEffect, Part
 from runner.stats.injection_stats import InjectionStats
 from runner.stats.model_drift import ServedVersion
 from runner.stats.parse_stats import Bias, ParsePaths
 from runner.stats.significance import BEYOND_CHANCE, LEAST_GROUP
+from runner.usage import CostBound
 
 from .formatting import counted, p_value, usd
 from .model import Coverage, ParseSummary, Report

@@ -13,9 +13,10 @@ from runner.config import RunConfig
 from runner.dataset.stage import Staged, load_staged
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
-from runner.messages import CostBound, Tally
+from runner.messages import Tally
 from runner.report import Report, build
 from runner.report.notices import describe_unsettled, unsettled_document
+from runner.usage import CostBound
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import polars as pl
 
 from judges import Scale
-from runner.messages import Usage
+from runner.usage import Usage
 
 from .counting import Counts
 from .estimators import Rate, rate

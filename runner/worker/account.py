@@ -18,7 +18,8 @@ from runner.endpoint.client import Client
 from runner.endpoint.rate_limiter import RateLimiter, Stopped
 from runner.endpoint.response import Completion, EndpointError
 from runner.endpoint.retry_policy import Decision, EndpointStatus, ErrorKind
-from runner.messages import NOTHING, AccountStats, Lease
+from runner.messages import AccountStats, Lease
+from runner.usage import NOTHING
 
 from .admission import Capacity, Reservations
 from .outbox import Outbox

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from runner.endpoint.rate_limiter import Stopped
-from runner.messages import CostBound
+from runner.usage import CostBound
 
 from .outbox import Outbox
 from .reservations import ReservationPool

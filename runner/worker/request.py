@@ -22,17 +22,8 @@ from runner.config import Model
 from runner.endpoint.judge_model import JudgeModel, Messages, estimate_tokens, prompt_bytes
 from runner.endpoint.response import MESSAGE_CHARS, Completion, EndpointError
 from runner.endpoint.structured_output import FIELDS
-from runner.messages import (
-    NOTHING,
-    Attempt,
-    CostBound,
-    Judgment,
-    PendingTrial,
-    Task,
-    Trial,
-    TrialProgress,
-    Usage,
-)
+from runner.messages import Attempt, Judgment, PendingTrial, Task, Trial, TrialProgress
+from runner.usage import NOTHING, CostBound, Usage
 
 from .judgment import DecidingRequest, build_judgment, request_notes
 from .ladder import NextStep, next_sampling

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 
-from runner.messages import NOTHING, Ack, Attempt, CostBound, cost_of
+from runner.messages import Ack, Attempt
+from runner.usage import NOTHING, CostBound, cost_of
 
 BATCHES = 2
 """A portion lasts for so many: until the next is asked for, and until that is there."""

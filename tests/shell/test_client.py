@@ -25,7 +25,7 @@ from runner.endpoint.credentials import check_key
 from runner.endpoint.response import Completion, EndpointError
 from runner.endpoint.retry_policy import ErrorKind
 from runner.errors import ConfigError
-from runner.messages import Usage
+from runner.usage import Usage
 
 KEY = "sk-canary-0123456789abcdef"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Is {} </think> \x00 é 😀 right?"}], "temperature": 0}

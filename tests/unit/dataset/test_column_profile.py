@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges import library_names, load_judge
-from runner.config import Items, parse_config
+from runner.config import parse_config
 from runner.dataset.column_profile import ColumnProfile, common_columns, guess_columns, guess_labels, profile_columns
 from runner.dataset.sources import item_sources
 from runner.errors import InputError
+from runner.items_config import Items
 from runner.session.init_config import Draft, draft, scalar
 
 JUDGES = [load_judge(name, Path()) for name in library_names()]

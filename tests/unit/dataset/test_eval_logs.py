@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from stage_inputs import column, failure, fields, lines, rejects, staged
 
 from judges import load_judge
-from runner.config import Items, parse_config
+from runner.config import parse_config
 from runner.dataset import json_reader as jsonrows
 from runner.dataset.column_profile import profile_columns
 from runner.errors import ConfigError, InputError
+from runner.items_config import Items
 from runner.session.init_config import draft
 
 EVALUATIONS = Path(__file__).resolve().parents[2] / "evaluations"

@@ -48,7 +48,7 @@ GUARDED = {
 JUDGES_MAY_USE = {"json_repair", "judges", "pydantic", "yaml"}
 NOT_FOR_JUDGES = {"asyncio", "datetime", "os", "random", "socket", "subprocess", "threading", "time"}
 
-MAX_LINES = 425
+MAX_LINES = 400
 
 
 def _modules() -> dict[str, Path]:

@@ -12,8 +12,9 @@ from runner.errors import JuryboxError
 from runner.ledger import schema
 from runner.ledger.aggregator import Aggregator
 from runner.ledger.ledger import Ledger, Spend
-from runner.messages import Ack, Batch, Snapshot, Tally, TrialProgress, Usage
+from runner.messages import Ack, Batch, Snapshot, Tally, TrialProgress
 from runner.stats.parse_stats import Call
+from runner.usage import Usage
 
 
 def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from ledger_batches import attempt, new_ledger, plan
 from runner.config import Budget
 from runner.ledger.ledger import Ledger
 from runner.ledger.spending import UNLIMITED, Starvation
-from runner.messages import NOTHING, Ack, Attempt, Batch, CostBound, Usage
+from runner.messages import Ack, Attempt, Batch
 from runner.report.notices import describe_unsettled
+from runner.usage import NOTHING, CostBound, Usage
 
 PORTION = CostBound(4, 4000, 4_000_000)
 ONE = CostBound(1, 1000, 1_000_000)

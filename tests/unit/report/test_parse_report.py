@@ -17,7 +17,7 @@ from judged_run import Run, jsonl, judged_run, scored, unscored
 from rich.console import Console
 from scipy import stats
 
-from runner.messages import Attempt, Batch, Usage
+from runner.messages import Attempt, Batch
 from runner.publishing.result_frames import judgment_frames
 from runner.report import Report, notices, to_json, to_markdown
 from runner.report.terminal import to_terminal
@@ -26,6 +26,7 @@ from runner.stats.estimators import rate
 from runner.stats.malformed_examples import BEGINNING, END, SHOWN, abridge, top_examples
 from runner.stats.parse_stats import Bias, FirstReplies, ParsePaths, StepCalls
 from runner.stats.significance import chi_square, fisher
+from runner.usage import Usage
 
 CELL = st.one_of(st.integers(0, 5), st.integers(0, 60), st.integers(0, 900))
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from runner.messages import Snapshot, Tally, Usage
+from runner.messages import Snapshot, Tally
 from runner.session.progress import NUMBERS, Progress, Row, ThroughputMeter, dollars, duration, line, percent, rows
+from runner.usage import Usage
 
 
 class Clock:

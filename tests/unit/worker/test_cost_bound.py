@@ -12,7 +12,8 @@ from runner.config import Model, parse_config
 from runner.endpoint.judge_model import JudgeModel, judge_models
 from runner.endpoint.response import Completion, EndpointError, read_completion
 from runner.endpoint.retry_policy import ErrorKind
-from runner.messages import NOTHING, CostBound, Task
+from runner.messages import Task
+from runner.usage import NOTHING, CostBound
 from runner.worker.request import LONGEST_REPLY_TOKENS, TEMPLATE_TOKENS, build_probe, cost_bound
 
 

@@ -10,7 +10,8 @@ import pytest
 from judges import Malformed, Outcome, Poisoned, Provenance, Reason, Scored, load_judge
 from judges.item import Item
 from runner.ledger import schema
-from runner.messages import Judgment, TrialProgress, Usage
+from runner.messages import Judgment, TrialProgress
+from runner.usage import Usage
 from runner.worker.judgment import DecidingRequest, build_judgment
 
 ITEM = Item("a", "a", "s", None, {"question": "q", "reference": "r", "response": "é"})

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import DiskFull, StoppedEarly
-from runner.messages import Ack, Attempt, Batch, CostBound
+from runner.messages import Ack, Attempt, Batch
+from runner.usage import CostBound
 from runner.worker import outbox as outbox_module
 from runner.worker.admission import Capacity, Reservations
 from runner.worker.outbox import Outbox

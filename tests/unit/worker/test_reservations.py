@@ -27,7 +27,8 @@ from runner.endpoint.response import Completion, EndpointError
 from runner.endpoint.retry_policy import ErrorKind
 from runner.ledger.aggregator import Aggregator
 from runner.ledger.ledger import Ledger
-from runner.messages import NOTHING, Ack, Batch, CostBound, Lease, Task, Usage
+from runner.messages import Ack, Batch, Lease, Task
+from runner.usage import NOTHING, CostBound, Usage
 from runner.worker.account import Account, Sender
 from runner.worker.admission import LONGEST_PAUSE_S, Capacity, Reservations
 from runner.worker.outbox import LINGER_S, Outbox

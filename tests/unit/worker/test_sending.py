@@ -15,7 +15,8 @@ from runner.endpoint.judge_model import judge_models
 from runner.endpoint.rate_limiter import Stopped
 from runner.endpoint.response import Completion, EndpointError
 from runner.endpoint.retry_policy import Decision, ErrorKind, Fail, Park, RetryAfter
-from runner.messages import Attempt, Task, Usage
+from runner.messages import Attempt, Task
+from runner.usage import Usage
 from runner.worker.request import JudgeRequest, build_probe
 from runner.worker.sending import Answered, GaveUp, Send, SendOnce, SendPolicy, send
 
