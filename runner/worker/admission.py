@@ -27,8 +27,9 @@ class Reservations:
         self._pool = pool
         self._outbox = outbox
         self._expects_more = expects_more
-        self._asks = False
+        self._is_asking = False
         self._pause_s = FIRST_PAUSE_S
+        # What waits for nothing is the pool's own.
         self.in_use = pool.in_use
         self.release = pool.release
 
@@ -60,10 +61,10 @@ class Reservations:
 
     async def _next_answer(self) -> None:
         """Return when it may be another matter. Of those who wait here one has a batch sent, now or after a pause."""
-        if self._asks:
+        if self._is_asking:
             await self._outbox.changed.wait()
             return
-        self._asks = True
+        self._is_asking = True
         try:
             if not self._pool.is_blocked:
                 self._pause_s = FIRST_PAUSE_S
@@ -72,7 +73,7 @@ class Reservations:
                 self._pool.is_quiet = not self._expects_more()
                 await self._outbox.record()
         finally:
-            self._asks = False
+            self._is_asking = False
             self._outbox.changed.notify()
 
     async def _changes_soon(self) -> bool:
