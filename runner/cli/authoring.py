@@ -94,8 +94,8 @@ def _items(data: dict[str, Any]) -> Any:
 
 
 def _common(items: dict[str, Any], reference: str) -> str:
+    from runner.dataset import item_sources, reference_sources
     from runner.dataset.column_profile import common_columns
-    from runner.dataset.sources import item_sources, reference_sources
 
     own = item_sources(_items(items), Path())
     joined = reference_sources(_items({**items, "join": {"path": reference, "on": ""}}), Path())

@@ -17,7 +17,7 @@ from runner.scheduling.cluster_address import parse_address
 
 if TYPE_CHECKING:
     from runner.config import RunConfig
-    from runner.dataset.sampling import Sample
+    from runner.dataset import Sample
 
 CONFIG_ENDINGS = (".yaml", ".yml")
 COLUMN_LABELS = ("bool", "ordinal", "choice")
@@ -175,7 +175,7 @@ def check_place(local: bool, address: str | None) -> None:
 
 def sample_of(config: RunConfig, limit: int | None, sample: int | None, seed: int | None) -> Sample | None:
     """The sample that was asked for."""
-    from runner.dataset.sampling import Sample
+    from runner.dataset import Sample
 
     if limit is not None and sample is not None:
         raise InputError("--limit and --sample exclude each other")

@@ -26,7 +26,7 @@ from .field_mapping import BadRowError, as_stored_value
 from .files import RowError
 from .item_builder import ItemBuilder, Reference
 from .sampling import ItemSampler, Sample, SampleSummary
-from .sources import Source, input_signature, item_sources, reference_sources, signature_of
+from .sources import Source, item_sources, reference_sources, signature_of
 from .staged_items import (
     REJECTS,
     Staged,
@@ -43,8 +43,6 @@ from .staged_items import (
     switch_directory,
     sync_file,
 )
-
-__all__ = ["Staged", "input_signature", "load_staged", "stage"]
 
 _MAX_LISTED = 10
 _ID_CHARACTERS = 80

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from judges import STATES, Judge, text_of
 from runner.config import RunConfig
-from runner.dataset.staged_items import Staged
+from runner.dataset import Staged
 from runner.errors import InputError
 from runner.ledger.ledger import Ledger
 

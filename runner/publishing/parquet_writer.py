@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from judges import Judge
 from runner.config import RunConfig
-from runner.dataset.staged_items import Staged
+from runner.dataset import Staged
 from runner.errors import StoppedEarly
 from runner.filesystem import disk_full_error, is_full
 from runner.ledger.ledger import Ledger

@@ -17,7 +17,7 @@ import polars as pl
 
 from judges import Item, Judge
 from runner.config import RunConfig
-from runner.dataset.staged_items import Staged
+from runner.dataset import Staged
 from runner.ledger.ledger import Ledger
 from runner.ledger.schema import ALL_SHARDS
 from runner.messages import Shard

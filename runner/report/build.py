@@ -7,8 +7,8 @@ from pathlib import Path
 
 from judges import Judge
 from runner.config import RunConfig
+from runner.dataset import Staged
 from runner.dataset.controls import KINDS
-from runner.dataset.staged_items import Staged
 from runner.ledger.ledger import Ledger
 from runner.messages import Tally
 from runner.publishing.result_frames import attempt_frames, judgment_frames
