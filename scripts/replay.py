@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.config import load_config
-from runner.dataset.stage import stage
+from runner.dataset import stage
 from runner.session.session import load_judges
 
 ROWS = 2_000

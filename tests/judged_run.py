@@ -10,7 +10,7 @@ from typing import Any
 
 from judges import Judge, load_judge
 from runner.config import RunConfig, parse_config
-from runner.dataset.stage import Staged, stage
+from runner.dataset import Staged, stage
 from runner.ledger.ledger import Ledger
 from runner.messages import Attempt, Batch, Judgment, Shard
 from runner.publishing.result_frames import judgment_frames

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.config import parse_config
-from runner.dataset.stage import Staged, stage
+from runner.dataset import Staged, stage
 from runner.endpoint.judge_model import JudgeModel, judge_models
 from runner.ledger.ledger import Ledger
 from runner.ledger.revisions import Revision

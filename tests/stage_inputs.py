@@ -9,7 +9,7 @@ from typing import Any
 
 from judges import Judge, load_judge, parse_judge
 from runner.config import RunConfig, parse_config
-from runner.dataset.stage import Staged, stage
+from runner.dataset import Staged, stage
 from runner.errors import ItemError
 
 YES_NO = """

@@ -117,8 +117,8 @@ def schema(
 
 
 def _common_column(items: dict[str, Any], reference: str) -> str:
+    from runner.dataset import item_sources, reference_sources
     from runner.dataset.column_profile import common_columns
-    from runner.dataset.sources import item_sources, reference_sources
     from runner.items_config import Items
 
     joined = Items.model_validate({**items, "join": {"path": reference, "on": ""}})

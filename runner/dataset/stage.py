@@ -27,7 +27,7 @@ from .field_mapping import BadRowError, as_stored_value
 from .files import RowError
 from .item_builder import ItemBuilder, Reference
 from .sampling import ItemSampler, Sample, SampleSummary
-from .sources import Source, input_signature, item_sources, reference_sources, signature_of
+from .sources import Source, item_sources, reference_sources, signature_of
 from .staged_items import (
     REJECTS,
     Staged,
@@ -41,8 +41,6 @@ from .staged_items import (
     replace_rows,
     save_summary,
 )
-
-__all__ = ["Staged", "input_signature", "load_staged", "stage"]
 
 _MAX_LISTED = 10
 _ID_CHARACTERS = 80

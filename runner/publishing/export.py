@@ -20,7 +20,7 @@ import polars as pl
 
 from judges import STATES, Judge, text_of
 from runner.config import RunConfig
-from runner.dataset.staged_items import Staged
+from runner.dataset import Staged
 from runner.errors import InputError
 from runner.filesystem import replace_file
 from runner.ledger.ledger import Ledger

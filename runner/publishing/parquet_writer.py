@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from judges import Judge
 from runner.config import RunConfig
-from runner.dataset.staged_items import Staged
+from runner.dataset import Staged
 from runner.errors import StoppedEarly
 from runner.filesystem import disk_full_error, is_full, replace_directory, write_durably
 from runner.ledger.ledger import Ledger

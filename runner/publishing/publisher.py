@@ -20,7 +20,7 @@ import structlog
 
 from judges import Judge
 from runner.config import RunConfig
-from runner.dataset.staged_items import Staged, load_staged
+from runner.dataset import Staged, load_staged
 from runner.errors import ConfigError
 from runner.ledger.aggregator import AggregatorHandle
 from runner.ledger.ledger import Ledger

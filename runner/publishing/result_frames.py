@@ -14,7 +14,7 @@ import polars as pl
 
 from judges import Judge
 from runner.config import RunConfig
-from runner.dataset.staged_items import Staged
+from runner.dataset import Staged
 from runner.ledger.ledger import Ledger
 from runner.ledger.schema import ALL_SHARDS, USAGE_COLUMNS
 from runner.messages import Shard

@@ -10,8 +10,8 @@ import polars as pl
 
 from judges import Judge
 from runner.config import RunConfig
+from runner.dataset import Staged
 from runner.dataset.controls import KINDS
-from runner.dataset.staged_items import Staged
 from runner.ledger.ledger import Ledger
 from runner.publishing.result_frames import COLUMNS, attempt_frames, judgment_frames
 from runner.stats.agreement import agreement, people, people_agreement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runner.dataset.sampling import SampleSummary
+from runner.dataset import SampleSummary
 from runner.ledger.ledger import Spend
 from runner.stats.agreement import Agreement
 from runner.stats.batch_effects import BatchEffect

@@ -14,7 +14,7 @@ from itertools import count
 import structlog
 
 from runner.config import RunConfig
-from runner.dataset.stage import Staged
+from runner.dataset import Staged
 from runner.endpoint.health_monitor import HealthMonitor
 from runner.endpoint.judge_model import JudgeModel, StructuredModes
 from runner.endpoint.leases import LeaseAllocator

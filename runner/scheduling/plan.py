@@ -20,8 +20,7 @@ import numpy as np
 from judges import Item, Judge
 from judges.injection import VERSION as SIGNS_VERSION
 from runner.config import RunConfig
-from runner.dataset.sampling import Sample
-from runner.dataset.stage import Staged, input_signature
+from runner.dataset import Sample, Staged, input_signature
 from runner.dataset.staged_items import LAYOUT
 from runner.endpoint.judge_model import JudgeModel, prompt_bytes
 from runner.messages import Shard

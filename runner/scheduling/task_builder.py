@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from runner.dataset.stage import Staged
+from runner.dataset import Staged
 from runner.endpoint.judge_model import JudgeModel
 from runner.ledger.aggregator import AggregatorHandle
 from runner.messages import Shard, Task, Trial, TrialProgress

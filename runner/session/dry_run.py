@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.config import RunConfig
-from runner.dataset.sampling import Sample, SampleSummary
-from runner.dataset.stage import Staged, stage
+from runner.dataset import Sample, SampleSummary, Staged, stage
 from runner.endpoint.judge_model import Messages, judge_models
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory, check_same_meaning, manifest_of

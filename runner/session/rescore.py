@@ -24,7 +24,7 @@ from judges import (
     reformat_of,
     text_to_copy_from,
 )
-from runner.dataset.staged_items import Staged
+from runner.dataset import Staged
 from runner.endpoint.judge_model import JudgeModel, StructuredModes
 from runner.ledger.ledger import Ledger
 from runner.ledger.revision_diff import WAITING, JudgmentState, Place, RevisionDiff

@@ -19,8 +19,8 @@ from typing import Any
 
 from judges import Judge, JudgeError, load_judge, parse_judge
 from runner.config import RunConfig, load_config, parse_config
+from runner.dataset import Sample
 from runner.dataset.in_memory import FILE, InMemoryItems, restate_errors
-from runner.dataset.sampling import Sample
 from runner.endpoint.judge_model import judge_models
 from runner.errors import ConfigError, InputError, Interrupted, StoppedEarly
 from runner.ledger.run_directory import meaning_of

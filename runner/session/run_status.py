@@ -10,7 +10,7 @@ from typing import Any
 
 from judges import Judge
 from runner.config import RunConfig
-from runner.dataset.stage import Staged, load_staged
+from runner.dataset import Staged, load_staged
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.messages import Tally

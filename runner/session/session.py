@@ -19,8 +19,7 @@ import structlog
 
 from judges import PARSER_VERSION, Judge, JudgeError, load_judge
 from runner.config import RunConfig
-from runner.dataset.sampling import Sample
-from runner.dataset.stage import Staged, load_staged, stage
+from runner.dataset import Sample, Staged, load_staged, stage
 from runner.endpoint.judge_model import StructuredModes, judge_models
 from runner.errors import ConfigError, InputError, JuryboxError
 from runner.filesystem import check_free_space, disk_full_error, is_full, network_file_system

@@ -16,10 +16,9 @@ from typing import Any
 
 from judges import Item, Judge, Malformed, Reading, Refused, Reply, Scored
 from runner.config import RunConfig
+from runner.dataset import RowError, item_sources, reference_sources
 from runner.dataset.field_mapping import BadRowError
-from runner.dataset.files import RowError
 from runner.dataset.item_builder import ItemBuilder, Reference
-from runner.dataset.sources import item_sources, reference_sources
 from runner.endpoint import structured_output
 from runner.endpoint.client import Client
 from runner.endpoint.credentials import check_key

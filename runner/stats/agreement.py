@@ -16,7 +16,7 @@ from typing import Any, Literal
 import orjson
 
 from judges import Scale
-from runner.dataset.staged_items import Staged
+from runner.dataset import Staged
 from runner.labels import Label
 
 from .counting import Counts

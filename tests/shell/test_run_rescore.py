@@ -30,7 +30,7 @@ RESCORE = """
 import sys
 from pathlib import Path
 from runner.session.reopen import reopen
-from runner.dataset.staged_items import Staged
+from runner.dataset import Staged
 
 frame = Staged.frame
 def told(self, *arguments):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from judges import library_names, load_judge
 from runner.config import parse_config
+from runner.dataset import item_sources
 from runner.dataset.column_profile import ColumnProfile, common_columns, guess_columns, guess_labels, profile_columns
-from runner.dataset.sources import item_sources
 from runner.errors import InputError
 from runner.items_config import Items
 from runner.session.init_config import Draft, draft, scalar

@@ -14,8 +14,8 @@ from judged_run import Run, jsonl, judged_run, scored, unscored
 
 from judges import Item, Judge, load_judge, parse_judge
 from runner.config import parse_config
+from runner.dataset import Staged, stage
 from runner.dataset.controls import KINDS, ControlSelector, kinds_for
-from runner.dataset.stage import Staged, stage
 from runner.errors import ConfigError
 from runner.publishing.result_frames import judgment_frames
 from runner.report import notices

@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 from stage_inputs import column, config, fields, row, staged
 
-from runner.dataset.sources import input_signature
+from runner.dataset import input_signature
 from runner.errors import ConfigError, InputError, ItemError
 
 ROWS = [row(1, nested={"score": 0.5, "tags": ["a", None]}), row(2, nested={"score": None, "tags": []})]

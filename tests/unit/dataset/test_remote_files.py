@@ -19,8 +19,8 @@ import pytest
 from objects import BUCKET, Bucket, cloud_storage, s3
 from stage_inputs import column, config, fields, row, staged
 
+from runner.dataset import input_signature
 from runner.dataset import remote_files as remote
-from runner.dataset.sources import input_signature
 from runner.errors import ConfigError, InputError, ItemError
 
 EVALUATIONS = Path(__file__).resolve().parents[2] / "evaluations"

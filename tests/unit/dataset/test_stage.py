@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from stage_inputs import YES_NO, column, config, failure, fields, library, lines, rejects, row, staged, tiny
 
+from runner.dataset import input_signature, load_staged
 from runner.dataset import staged_items as stagedfiles
-from runner.dataset.stage import input_signature, load_staged
 from runner.errors import ConfigError, ItemError
 
 ROUTED = """

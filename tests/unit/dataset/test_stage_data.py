@@ -9,7 +9,7 @@ from typing import Any
 
 from stage_inputs import column, config, fields, library
 
-from runner.dataset.stage import Staged, stage
+from runner.dataset import Staged, stage
 
 
 def staged(data: Path, directory: Path, *judges: str, **items: Any) -> Staged:
