@@ -29,8 +29,8 @@ from .tables import NOTICES, SECTIONS, sections
 UNWATCHED_WIDTH = 100
 """Where the output is a file or a pipe."""
 SCREEN_LINES = 23
-"""So many lines at 80 columns are seen first, or a few more where much is to be said; the most of two parts."""
-MOST_NOTICES, MOST_AGREEMENT_LINES, LEAST_SCORE_LINES = 4, 5, 4
+"""So many lines at 80 columns are seen first, or two more where every part has no more than its least."""
+MOST_NOTICES, LEAST_AGREEMENT_LINES, LEAST_SCORE_LINES = 4, 5, 4
 
 _NAME_WIDTHS = (12, 6)
 _TEXT_WIDTH = 24
@@ -96,13 +96,13 @@ class _Printer:
             attention = attention[:-1]
         scores = _without(score_overview(self._report), self._fixed)
         agreement = self._first_part(_without(agreement_overview(self._report), self._fixed))
-        left = SCREEN_LINES - len(tail) - len(attention) - 6
+        left = max(SCREEN_LINES - len(tail) - len(attention) - 6, 1)
+        for_agreement = max(left - self._height(_first_rows(scores, left)), LEAST_AGREEMENT_LINES)
         if agreement.rows:
-            beginning = replace(agreement, rows=agreement.rows[:MOST_AGREEMENT_LINES])
-            left -= min(MOST_AGREEMENT_LINES, self._height(beginning) + 1)
+            left -= min(for_agreement, self._height(_first_rows(agreement, for_agreement)) + 1)
         self._print_head()
         self._print_beginning(scores, max(left, LEAST_SCORE_LINES), "scores")
-        self._print_beginning(agreement, MOST_AGREEMENT_LINES, "agreement")
+        self._print_beginning(agreement, for_agreement, "agreement")
         self._console.print()
         for notice in attention:
             line = textwrap.shorten(notice, self._width, placeholder=" …", break_on_hyphens=False)
@@ -148,12 +148,12 @@ class _Printer:
         if not table.rows:
             return
         rows = min(len(table.rows), lines)
-        while rows > 1 and self._height(replace(table, rows=table.rows[:rows])) + (rows < len(table.rows)) > lines:
+        while rows > 1 and self._height(_first_rows(table, rows)) + (rows < len(table.rows)) > lines:
             rows -= 1
         self._console.print()
         if table.title.startswith("Agreement"):
             self._print_line(table.title, "bold")
-        self._draw(replace(table, rows=table.rows[:rows]), compact=True)
+        self._draw(_first_rows(table, rows), compact=True)
         if rows < len(table.rows):
             self._print_line(self._how_many_more(len(table.rows) - rows, section), "dim")
 
@@ -219,6 +219,10 @@ def _without(table: Table, fixed: Collection[str]) -> Table:
     if several & set(fixed) or not any(table.columns[place].kind == "name" for place in places):
         return table
     return _columns_of(table, places)
+
+
+def _first_rows(table: Table, number: int) -> Table:
+    return replace(table, rows=table.rows[:number])
 
 
 def _columns_of(table: Table, places: Sequence[int]) -> Table:
