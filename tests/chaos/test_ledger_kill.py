@@ -24,7 +24,7 @@ from pathlib import Path
 from runner.ledger.aggregator import Aggregator
 from runner.ledger.ledger import Ledger
 from runner.messages import Shard
-from runner.messages import Attempt, Batch, Judgment, Usage, Waiting, History
+from runner.messages import Attempt, Batch, Judgment, PendingTrial, TrialProgress, Usage
 
 path, first, size, shard_size = Path(sys.argv[1]), *map(int, sys.argv[2:])
 with Ledger(path) as ledger:
@@ -42,7 +42,7 @@ while True:
                       answer_text="yes " * 200) for name, key in zip(names, keys)),
         tuple(Judgment(*trial, key, "scored", None, "{}", "{}", "t", "strict", (), "1", "off", 1, 1, 0, name, None,
                        1, Usage(), None, 0.0, "w") for trial, key, name in zip(trials, keys, names)),
-        (Waiting(999, seq % shard_size, bytes(16), "parked", History()),),
+        (PendingTrial(999, seq % shard_size, bytes(16), "parked", TrialProgress()),),
     ))
     sys.stdout.write(f"{seq}\\n")
     sys.stdout.flush()

@@ -46,7 +46,7 @@ def rebuilt(mirror: Mirror, folder: Path) -> RestoredLedger:
 
 def test_whoever_is_not_in_the_log_first_ends(mirror: Mirror) -> None:
     mirror.begin(entry(1))
-    mirror.begin(entry(1, kept={"another": "time"}))
+    mirror.begin(entry(1, meta={"another": "time"}))
     with pytest.raises(LostOwnership, match="host:old"):
         mirror.begin(entry(1, "new"))
     with pytest.raises(LostOwnership):
