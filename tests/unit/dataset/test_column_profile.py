@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges import library_names, load_judge
@@ -207,6 +207,7 @@ def test_any_printable_column_name_survives_yaml(name: str) -> None:
     assert yaml.safe_load(f"{{field: {scalar(name)}, type: bool}}") == {"field": name, "type": "bool"}
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.dictionaries(
