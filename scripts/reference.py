@@ -113,11 +113,11 @@ OF_ATTEMPTS = {
 def command(name: str) -> Iterator[str]:
     """A command's words, arguments and options."""
     found = COMMANDS[name]
-    hints = typing.get_type_hints(found.callback, include_extras=True)
+    signature = inspect.signature(found.callback, eval_str=True).parameters
     rows: dict[str, list[str]] = {}
     arguments = []
     for parameter in found.params:
-        kind, info, *_ = typing.get_args(hints[parameter.name])
+        kind, info, *_ = typing.get_args(signature[parameter.name].annotation)
         option = parameter.opts[0]
         if not option.startswith("--"):
             shown = info.metavar or "|".join(_choices(kind)) or {"run_directory": "RUN"}.get(option, option.upper())

@@ -1,5 +1,5 @@
 """The command line: words, options, exit statuses."""
 
-from .app import main
+from .app import app, main
 
-__all__ = ["main"]
+__all__ = ["app", "main"]
