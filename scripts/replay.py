@@ -46,7 +46,9 @@ def main() -> None:
     parser.add_argument(
         "--map", action="append", default=[], metavar="LABEL=REPLY", help="the reply for a label's value"
     )
-    parser.add_argument("--set", action="append", dest="overrides", metavar="A.B=VALUE", help="as in jurybox run")
+    parser.add_argument(
+        "--set", action="append", default=[], dest="overrides", metavar="A.B=VALUE", help="as in jurybox run"
+    )
     arguments = parser.parse_args()
     config = load_config(arguments.config, arguments.overrides)
     if arguments.label not in config.items.labels:

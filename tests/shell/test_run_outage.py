@@ -81,14 +81,16 @@ def test_an_endpoint_that_comes_to_reject_everything_fails_no_trial(tmp_path: Pa
         is_shown = any(number(before) is None for before in asked[:-1])
         return number(prompt) != 3 and not (is_shown and len(asked) > 40)
 
+    # So many that the probe comes before the last of them, however busy the machine is.
     with serving(works, 400) as url:
-        status, stderr, states = judged(tmp_path, url, 90, "5m")
+        status, stderr, states = judged(tmp_path, url, 600, "5m")
     assert status == 5
     assert f"m: every request of yes-no is rejected: {url} answers HTTP 400 for the model m: out of order" in stderr
     assert states["failed"] == 1, states
-    assert 30 <= states["scored"] < 89
-    assert len(asked) < 90 + 16, "those in flight, and a few that show it"
+    assert 30 <= states["scored"] < 599
+    assert len(asked) < 600, "those in flight, and a few that show it"
     with serving(lambda prompt: number(prompt) != 3, 400) as url:
-        status, _, states = judged(tmp_path, url, 90, "5m")
-    assert states == {"scored": 89, "failed": 1}
-    assert status == 3
+        status, _, states = judged(tmp_path, url, 600, "5m")
+    assert states == {"scored": 599, "failed": 1}
+    # One of 600 without a score is below max_unscored.
+    assert status == 0
