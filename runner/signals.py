@@ -6,19 +6,23 @@ the process leaves, what was acknowledged is in the ledger.
 
 from __future__ import annotations
 
+import _thread
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from .errors import Interrupted, JuryboxError, Terminated
+from runner.errors import Interrupted, JuryboxError, Terminated
+
+RETRY_S = 0.01
 
 _BOTH = (signal.SIGINT, signal.SIGTERM)
-_is_second = False
-"""Whether the next signal ends the process: one came before, be the judging that it stopped over by then or not."""
+_heard = False
+"""A signal came: the next one ends the process, also where the judging that the first one stopped is over by then."""
 
 
 class InterruptHandler:
@@ -38,12 +42,12 @@ class InterruptHandler:
         # Here, since commands that judge nothing take signals too, and need no event loop.
         import asyncio
 
-        global _is_second
-        _is_second = False
+        global _heard
+        _heard = False
         loop = asyncio.get_running_loop()
 
         def handle(number: int, frame: FrameType | None) -> None:
-            _leave_if_second()
+            _leave_if_heard()
             _say("finishing the requests in flight; once more to leave at once")
             kind = Terminated if number == signal.SIGTERM else Interrupted
             loop.call_soon_threadsafe(self._stop, kind(f"interrupted by {signal.Signals(number).name}"))
@@ -61,11 +65,39 @@ def install_handlers() -> None:
 
     That holds before the judging begins, and after it has ended.
     """
+    told_of_others = sys.unraisablehook
+    is_telling = False
+
+    def unraisable(lost: Any) -> None:
+        nonlocal is_telling
+        if not isinstance(lost.exc_value, KeyboardInterrupt):
+            told_of_others(lost)
+            return
+        # It was raised where Python lets nothing be raised, in a callback of the garbage collector for one. A moment
+        # later it is raised elsewhere.
+        is_telling = True
+        come_again()
+        is_telling = False
+
+    def come_again() -> None:
+        global _heard
+        _heard = False
+
+        def later() -> None:
+            time.sleep(RETRY_S)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        # A `threading.Timer` waits for its thread, and what is raised meanwhile is lost as well.
+        _thread.start_new_thread(later, ())
 
     def handle(number: int, frame: FrameType | None) -> None:
-        _leave_if_second()
+        if is_telling:
+            come_again()
+            return
+        _leave_if_heard()
         raise KeyboardInterrupt
 
+    sys.unraisablehook = unraisable
     for number in _BOTH:
         signal.signal(number, handle)
 
@@ -76,12 +108,12 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _leave_if_second() -> None:
-    global _is_second
-    if _is_second:
+def _leave_if_heard() -> None:
+    global _heard
+    if _heard:
         _say("left at once; what was recorded is kept, and the same command goes on")
         os._exit(Interrupted.exit_status)
-    _is_second = True
+    _heard = True
 
 
 def _say(text: str) -> None:
@@ -89,5 +121,5 @@ def _say(text: str) -> None:
     try:
         os.write(sys.stderr.fileno(), f"\njurybox: {text}\n".encode())
     except (OSError, ValueError):
-        # Nobody is there to read it.
+        # Nobody is there to be told.
         return

@@ -10,6 +10,23 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 
+IN_A_FINALIZER = """
+import signal
+from runner.signals import install_handlers
+
+class Collected:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+install_handlers()
+try:
+    Collected()
+    while True:
+        signal.pause()
+except KeyboardInterrupt:
+    print("heard")
+"""
+
 TWICE = """
 import signal
 from runner.signals import install_handlers
@@ -38,8 +55,8 @@ print("went on")
 
 @pytest.mark.parametrize(
     ("code", "status", "said", "told"),
-    [(TWICE, 130, "heard\n", LEFT), (AT_THE_END, 0, "went on\n", "")],
-    ids=["twice", "at the end"],
+    [(IN_A_FINALIZER, 0, "heard\n", ""), (TWICE, 130, "heard\n", LEFT), (AT_THE_END, 0, "went on\n", "")],
+    ids=["where Python raises nothing", "twice", "at the end"],
 )
 def test_a_signal_is_heard(code: str, status: int, said: str, told: str) -> None:
     done = subprocess.run(
