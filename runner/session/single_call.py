@@ -163,6 +163,7 @@ async def _try(pair: JudgeModel, item: Item, template: str) -> TrialCall:
     finally:
         await client.aclose()
     reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
+    reply = replace(reply, judged=pair.judge.judged_texts([item]))
     (reading,) = pair.judge.outcomes(pair.judge.read(reply), [item])
     return TrialCall(pair, item, template, messages, completion, reading)
 
