@@ -17,7 +17,8 @@ from ..outcome import Malformed, Reading, Reason, Refused, Reply, Scored
 from .choice import ChoiceReads
 from .clean import after_reasoning, narrow, opens_like_a_refusal, refuses
 from .objects import ObjectReads
-from .places import NO_ECHOES, Echoes, Place
+from .places import Place
+from .reply_text import NO_ECHOES, Echoes
 from .scores import ScoresReads
 from .yesno import YesnoReads
 

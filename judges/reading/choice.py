@@ -16,7 +16,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import folded, unfenced
 from .json_text import word_of_object
-from .places import RESERVED, SCORE_WORDS, Echoes, Place, ReplyForm, Words, all_places, read_places
+from .places import SCORE_WORDS, Place, ReplyForm, all_places, read_places
+from .reply_text import RESERVED, Echoes
+from .words import Words
 
 Value = bool | int | float
 

@@ -21,8 +21,9 @@ from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import folded, folded_key, narrow, plain, unwrap, without_fences
 from .json_schema import check_schema, closed, coerced, fault, only
 from .json_text import JsonFault, encoded, load, load_python, nested, objects_in, outside, squeezed, unwrapped
-from .places import Echoes, Place, ReplyForm, ReplyText, introduces_another, labelled_values, opens_by_taking_back
+from .places import Place, ReplyForm, labelled_values, opens_by_taking_back
 from .repaired_json import free_text_changed, mended
+from .reply_text import Echoes, ReplyText, introduces_another
 
 _LONGEST = 40_000
 """More than this in objects is not looked through for a verdict in wrapping."""

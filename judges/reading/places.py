@@ -12,55 +12,39 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from ..outcome import Malformed, Reason
-from .clean import folded, plain, unfenced, unwrap
+from .clean import folded, plain, unfenced
+from .reply_text import BULLET, RESERVED, Echoes, ReplyText
 
-RESERVED = ("answer", "verdict", "judgment", "judgement", "decision", "result", "evaluation", "conclusion")
 SCORE_WORDS = ("score", "scores", "rating", "ratings", "grade", "grades")
 
 STAGES = ("mark", "tag", "label", "last", "lead", "phrase")
 """Places in a longer reply, the safest first: the stage of a verdict that stands in several is the first of them."""
 
-_MOST_LINES = 5000
+
 _LONGEST_LITERAL = 300
-_LONGEST_LINE = 20_000
-_LONGEST_FIELD = 40
+
+
 _MARK = re.compile(r"\[\[([^\[\]\n]{1,120})\]\]|\\boxed\{(?:\\text\{)?([^{}\n]{1,120})\}")
-_SENTENCE_END = re.compile(r"(?:(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"”*_)]{0,3}\s+|(?<=[。！？]))(?=\S)")
+
 _CLAUSE_END = re.compile(r"(?<=[.!?…])[\"”’)*_]{0,3}\s+|(?<=[。！？])|\s*[—–;]\s*|\s+-{1,2}\s+|\n+")
-_QUOTED_LINE = re.compile(r"[ \t]*(?:>|\|)")
-_FENCE = re.compile("```|~~~|\"\"\"|'''")
-_QUOTE_MARK = re.compile(r"(?P<opens>(?<!\S)\"(?=\w)|“)|\"|”")
-_NUMBER_LINE = re.compile(r"[-•*(#\s]*[0-9]")
-_GOES_ON = re.compile(r"[a-z,-]\Z", re.I)
-_BULLET = re.compile(r"\A(?:[-•‣–][ \t]+|#{1,6}[ \t]*)+")
+
+
 _OPENING = (
     r"(?:(?:therefore|thus|hence|so|overall|finally|accordingly|in[ \t]+(?:conclusion|summary))\b[,:]?[ \t]+)?"
     r"(?:I[ \t]+(?:(?:have|will|would)[ \t]+)?set[ \t]+)?"
     r"(?:(?:here[ \t]+(?:is|are)|this[ \t]+is|these[ \t]+are|my|our|the|your|final|overall|updated|revised|corrected)"
     r"[ \t]+){0,4}"
 )
-_CONCLUDES = re.compile(
-    r"(?:therefore|thus|hence|so|overall|finally|accordingly|based[ \t]+on|in[ \t]+(?:conclusion|summary))\b", re.I
-)
-"""How a sentence opens in which a declared phrase may stand behind a comma."""
-_PARTY = re.compile(
-    r"\b(?:gold(?:en)?|generated|predicted|expected|responses?|repl(?:y|ies)|assistants?|models?|candidates?|students?|users?|texts?|references?|questions?"
-    r"|prompts?|outputs?|authors?|examples?|formats?|instructions?|it|he|she|they)\b",
-    re.I,
-)
-"""Whose words follow a line that ends with a colon, where it names none of the judge's own (`_OWN`)."""
-_USUAL_FIELDS = frozenset(
-    {"question", "response", "model response", "reference answer", "correct answer", "gold answer", "generated answer"}
-)
-_OWN = re.compile(r"\b(?:I|my|here|evaluation|verdict|judge?ment|decision|conclusion|scores?|ratings?|grades?)\b", re.I)
+
+
 _TAKES_BACK = (
     *("wait", "actually", "correction", "on reflection", "on second thought", "on second thoughts"),
     *("on closer reading", "hold on", "hmm", "oops", "sorry", "scratch that"),
@@ -146,170 +130,6 @@ class ReplyForm(BaseModel):
         return ("labels", "verdict_labels", "retractions")
 
 
-@dataclass(frozen=True)
-class Echoes:
-    """Texts that are not the judge's own words: the prompt's literal text, and the responses under judgment."""
-
-    prompt: frozenset[str] = frozenset()
-    """Lines of the templates, normalized."""
-    fields: frozenset[str] = frozenset()
-    """What opens a line of the templates before a place, such as `question`."""
-    responses: tuple[str, ...] = ()
-
-    @classmethod
-    def of_prompt(cls, literals: Iterable[str]) -> Echoes:
-        """The echoes of templates with this literal text between their places."""
-        lines = [_normalize(line) for text in literals for line in text.split("\n")]
-        fields = (line[:-1].strip() for line in lines if line.endswith(":") and len(line) <= _LONGEST_FIELD)
-        return cls(frozenset(filter(None, lines)), frozenset(filter(None, fields)) | _USUAL_FIELDS)
-
-    def judging(self, responses: Sequence[str]) -> Echoes:
-        """The same for a reply about these responses."""
-        return replace(self, responses=tuple(map(_normalize, responses))) if responses else self
-
-    def opens_field(self, line: str) -> str | None:
-        """The prompt's field that the line gives again; None where it gives none."""
-        name, colon, _ = line[: _LONGEST_FIELD * 2].partition(":")
-        key = _normalize(name) if colon and self.fields else ""
-        return key if key in self.fields else None
-
-    def in_response(self, line: str) -> bool:
-        """Whether a response under judgment holds this line, as words of its own."""
-        if not self.responses or not (key := _normalize(line)):
-            return False
-        pattern = re.compile(rf"(?<!\w){re.escape(key)}(?!\w)")
-        return any(key in text and pattern.search(text) for text in self.responses)
-
-    def in_prompt(self, line: str) -> bool:
-        """Whether the prompt has this line."""
-        return bool(self.prompt) and _normalize(line) in self.prompt
-
-
-NO_ECHOES = Echoes()
-
-
-@dataclass
-class ReplyText:
-    """The lines and sentences of a reply in which a verdict may stand."""
-
-    text: str
-    echoes: Echoes = NO_ECHOES
-    lines: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.lines = [line.strip() for line in self.text.split("\n")]
-
-    @cached_property
-    def filled(self) -> list[int]:
-        """The numbers of the lines that are not blank; none where there are too many, or one is too long."""
-        filled = [number for number, line in enumerate(self.lines) if line]
-        too_long = len(filled) > _MOST_LINES or max(map(len, self.lines), default=0) > _LONGEST_LINE
-        return [] if too_long else filled
-
-    @cached_property
-    def own(self) -> list[bool]:
-        """Line by line, whether it is the judge's own: not quoted, fenced, introduced as another's, or an echo."""
-        if len(self.filled) == 1:
-            return [True] * len(self.lines)
-        fenced, reported, restated = self._fenced(), self._reported(), self._restated()
-        return [
-            not (fenced[number] or reported[number] or number in restated or _QUOTED_LINE.match(line))
-            and not self._echoes(line)
-            for number, line in enumerate(self.lines)
-        ]
-
-    def _echoes(self, line: str) -> bool:
-        return bool(self.echoes.responses) and _is_more_than_a_word(line) and self.echoes.in_response(line)
-
-    def _fenced(self) -> list[bool]:
-        """Line by line, whether it stands within a fence, or opens or closes one. A last fence left open is none."""
-        toggles = [number for number, line in enumerate(self.lines) if len(_FENCE.findall(line)) % 2]
-        fenced = [False] * len(self.lines)
-        for start, end in zip(toggles[::2], toggles[1::2], strict=False):
-            fenced[start : end + 1] = [True] * (end + 1 - start)
-        return fenced
-
-    def is_within_list(self, number: int, value: Any) -> bool:
-        """Whether a list of several numbers stands right beside another line of numbers, of which it may be a part."""
-        beside = self.lines[max(0, number - 1) : number] + self.lines[number + 1 : number + 2]
-        if len(getattr(value, "values", ())) < 2:
-            return False
-        return any(_NUMBER_LINE.match(line) and line != self.lines[number] for line in beside)
-
-    @cached_property
-    def of_prompt(self) -> set[int]:
-        """The lines that the prompt has too."""
-        return {number for number in self.filled if self.echoes.in_prompt(self.lines[number])}
-
-    def goes_on(self, number: int) -> bool:
-        """Whether the next line goes on with a sentence that a line opens."""
-        following = self.lines[number + 1 : number + 2]
-        return bool(following) and following[0][:1].islower()
-
-    def stands_alone(self, index: int) -> bool:
-        """Whether a filled line neither goes on with the sentence of the line above nor answers a question there."""
-        if index == 0:
-            return True
-        number, above = self.filled[index], self.filled[index - 1]
-        line = self.lines[above]
-        if line.endswith(("?", "？")):
-            return self.echoes.in_prompt(line)
-        return above < number - 1 or _GOES_ON.search(line) is None or _BULLET.match(line) is not None
-
-    def _restated(self) -> set[int]:
-        """The lines that give the prompt's own fields again (`Question: …`), up to the last of them in a paragraph."""
-        restated: set[int] = set()
-        start = end = -1
-        for number, line in enumerate([*self.lines, ""]):
-            if not line:
-                restated.update(range(start, end + 1) if start >= 0 else ())
-                start = end = -1
-            elif opening := self.echoes.opens_field(line):
-                end = number
-                if start < 0 and opening not in RESERVED:
-                    start = number
-        return restated
-
-    def _reported(self) -> list[bool]:
-        """Line by line, whether a line that ends with a colon introduces it as somebody else's words."""
-        reported, before, is_reported = [], "", False
-        for line in self.lines:
-            if before.endswith(":"):
-                is_reported = introduces_another(before)
-            elif not line:
-                is_reported = False
-            reported.append(is_reported and bool(line))
-            before = line.rstrip(" *_`") or before
-        return reported
-
-    @cached_property
-    def _open_quotes(self) -> list[int]:
-        """Line by line, whether (1 or 0) a quotation that was opened above it in its paragraph goes on."""
-        counts, is_open = [], False
-        for line in self.lines:
-            is_open = is_open and bool(line)
-            counts.append(int(is_open))
-            for mark in _QUOTE_MARK.finditer(line):
-                is_open = mark["opens"] is not None
-        return counts
-
-    def sentences(self, number: int) -> Iterator[tuple[int, str]]:
-        """(place in the line, sentence) of a line's sentences that do not stand within a quotation."""
-        line, start, open_quotes = self.lines[number], 0, self._open_quotes[number]
-        for place, end in enumerate([*(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]):
-            sentence = line[start:end]
-            if not open_quotes % 2 and sentence.strip():
-                yield place, sentence.strip()
-            open_quotes += sum(map(sentence.count, '"“”'))
-            start = end
-
-
-def introduces_another(before: str) -> bool:
-    """Whether a text that ends with a colon says that somebody else's words follow."""
-    last = before.rpartition(". ")[2][-_LONGEST_LITERAL:]
-    return _PARTY.search(last) is not None and _OWN.search(last) is None
-
-
 def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
     """Every verdict that stands in a place, in the order of the text."""
     places: list[Place] = []
@@ -342,7 +162,11 @@ def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
         if number == first and not (places and places[-1].line == number):
             whole = grammar.whole(line)
             lead = grammar.opening(plain(line), True) or (None if whole is None else (whole, ""))
-        if lead and (re.search(r"\w", lead[1]) or not reply.goes_on(number)):
+            bare = line.strip(" .,;:!?~*_-\"'`“”")
+            if lead is None and bare != line and grammar.whole(bare) is not None:
+                # `A..` or `~~A~~`: what it says is not known, but it is not nothing.
+                lead = Malformed(Reason.NO_VERDICT if "?" in line else Reason.OTHER_VALUE, repr(line[:40])), ""
+        if lead and (_is_malformed(lead[0]) or re.search(r"\w", lead[1]) or not reply.goes_on(number)):
             places.append(Place("lead", lead[0], number, 0, line, lead[1]))
     for match in tags.finditer(reply.text):
         number = reply.text.count("\n", 0, match.start())
@@ -366,7 +190,7 @@ def labelled_values(
         if not reply.own[number]:
             continue
         for _, sentence in reply.sentences(number):
-            match = pattern.match(plain(_BULLET.sub("", sentence, count=1)))
+            match = pattern.match(plain(BULLET.sub("", sentence, count=1)))
             name = names.get(folded(match["label"])) if match else None
             if match is None or name is None or (value := value_of(name, match["value"].strip())) is None:
                 continue
@@ -440,7 +264,7 @@ def _behind_label(
     reply: ReplyText, index: int, sentence: str, grammar: Grammar, labels: re.Pattern[str]
 ) -> tuple[Any, str] | None:
     """(verdict or Malformed, what stands behind it) of a sentence that opens with a label; None where it has none."""
-    match = labels.match(plain(_BULLET.sub("", sentence, count=1)))
+    match = labels.match(plain(BULLET.sub("", sentence, count=1)))
     if match is None:
         return None
     text = match["value"].strip()
@@ -471,15 +295,6 @@ def _is_malformed(value: Any) -> bool:
     return isinstance(value, Malformed)
 
 
-def _is_more_than_a_word(line: str) -> bool:
-    """Whether a line is one that a response hardly has by chance: a bare `Yes` may be anybody's."""
-    return ":" in line or "[[" in line or len(line.split()) > 2 or "<" in line or "\\boxed" in line
-
-
-def _normalize(line: str) -> str:
-    return " ".join(plain(line).split()).casefold()
-
-
 @lru_cache(maxsize=256)
 def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     words = "|".join(
@@ -504,87 +319,6 @@ def _opening_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?:(?:oh|no|and|but|well|hmm+),?[ \t]+)?(?:{each})", re.I)
 
 
-@dataclass(frozen=True)
-class Words:
-    """The grammar of replies that are one of a few words or labels."""
-
-    values: tuple[tuple[str, Any], ...]
-    """(literal, verdict) of each."""
-    labels: tuple[str, ...] = RESERVED
-    phrase_values: tuple[tuple[str, Any], ...] = ()
-    lead_colon: bool = True
-    """Whether `X:` may open a reply; where answers have names, `A: …` is about one of them."""
-
-    @cached_property
-    def _by_text(self) -> dict[str, Any]:
-        return {folded(text): value for text, value in self.values}
-
-    @cached_property
-    def _opening(self) -> re.Pattern[str]:
-        escaped = (
-            re.sub(r"(?:\\ )+", r"\\s+", re.escape(text.strip()))
-            for text in sorted((text for text, _ in self.values), key=len, reverse=True)
-        )
-        # One letter or two only in its own case: `a` is an article.
-        each = "|".join(f"(?-i:{text})" if len(text) < 2 else text for text in escaped)
-        return re.compile(
-            rf"[\[(\"“'‘]{{0,2}}(?P<literal>{each})(?P<closing>[\])\"”'’]{{0,2}})"
-            r"(?P<end>\s*\Z|\s*\n|\.(?=[\s\"”'’*_)]|\Z)(?!\s?\d)|[,;!。，；！](?!\d)|\s*:|\s?[—–]|\s+[-(（])",
-            re.I,
-        )
-
-    @cached_property
-    def _phrases(self) -> re.Pattern[str] | None:
-        texts = sorted((text for text, _ in self.phrase_values), key=len, reverse=True)
-        each = "|".join(r"\s+".join(map(re.escape, plain(text).split())) for text in texts)
-        return re.compile(rf"(?P<start>\A)?(?<!\w)(?P<phrase>{each})(?!\w)", re.I) if texts else None
-
-    @cached_property
-    def _phrase_values(self) -> dict[str, Any]:
-        return {folded(plain(text)): value for text, value in self.phrase_values}
-
-    def whole(self, text: str) -> Any:
-        """The verdict whose literal the text is, out of its wrappers."""
-        if len(text) > self._longest:
-            return None
-        keys = (" ".join(each.replace("_", " ").split()).casefold() for each in unwrap(text))
-        return next((self._by_text[key] for key in keys if key in self._by_text), None)
-
-    @cached_property
-    def _longest(self) -> int:
-        """A longer text is no literal, whatever wraps it."""
-        return max(map(len, self._by_text)) + 60
-
-    def opening(self, text: str, lead: bool) -> tuple[Any, str] | None:
-        """The verdict that the text opens with, with punctuation or the text's end behind it."""
-        match = self._opening.match(text)
-        if match is None or (lead and (match.start("literal") or match["closing"])):
-            return None
-        if match["end"].strip() == ":" and not (lead and self.lead_colon):
-            return None
-        value = self._by_text.get(folded(match["literal"]))
-        return None if value is None else (value, text[match.start("end") :])
-
-    def phrases(self, sentence: str) -> Any:
-        """The verdict of a declared phrase that opens or ends the sentence."""
-        if self._phrases is None:
-            return None
-        for match in self._phrases.finditer(sentence):
-            ahead = sentence[: match.start()]
-            concludes = ahead.rstrip().endswith(",") and _CONCLUDES.match(ahead) is not None
-            if match["start"] is not None or concludes or not re.search(r"\w", sentence[match.end() :]):
-                return self._phrase_values[folded(match["phrase"])]
-        return None
-
-    def blocks(self, reply: ReplyText) -> list[Place]:
-        """A word stands on one line."""
-        return []
-
-    def scale_fault(self, text: str) -> Malformed | None:
-        """Words are on no scale."""
-        return None
-
-
 def all_places(text: str, grammar: Grammar, echoes: Echoes) -> list[Place]:
     """Every place of the reply, or the one that it is as a whole."""
     whole = grammar.whole(unfenced(text).strip())
@@ -605,7 +339,10 @@ def read_places(text: str, grammar: Grammar, form: ReplyForm, echoes: Echoes, cu
     places = find_places(reply, grammar)
     if not cut:
         return settle(reply, places, form.retractions, grammar)
+    end = text.rstrip()
     leads = [place for place in places if place.stage == "lead" and not _is_malformed(place.value)]
+    # A paragraph that the reply ends with may have been going on, and so may its last number.
+    leads = [place for place in leads if "\n" not in place.text or not end.endswith(place.text.rstrip())]
     if not leads or not (len(reply.filled) > 1 or re.search(r"\w\W", leads[0].behind)):
         return Malformed(Reason.TRUNCATED, "no verdict leads the reply")
     found = settle(

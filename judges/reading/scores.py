@@ -17,7 +17,8 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import folded, plain, unfenced
-from .places import SCORE_WORDS, Echoes, Place, ReplyForm, ReplyText, all_places, labelled_values, read_places
+from .places import SCORE_WORDS, Place, ReplyForm, all_places, labelled_values, read_places
+from .reply_text import Echoes, ReplyText
 from .score_list import ListGrammar, ScoreList
 from .score_scale import WORDS, Score, Steps
 
@@ -197,8 +198,10 @@ class _ScorePlaces:
         rest = rest[len(closing) :]
         for suffix in self._reads.scale_suffix:
             rest = rest.lstrip(" ").removeprefix(suffix)
-        if not _ENDS.match(rest) or (lead and match["score"] == "1" and rest.startswith((".", ")"))):
+        if not _ENDS.match(rest) or (lead and match["score"] == "1" and rest.startswith((".", ")", ":"))):
             # `1. Accuracy: …` opens a list of something else.
+            return None
+        if lead and rest.lstrip(" .,:;!()—–-")[:1].isdigit():
             return None
         score = self._steps.score(match["score"])
         if isinstance(score, Malformed):

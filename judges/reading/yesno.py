@@ -11,7 +11,9 @@ from pydantic import BeforeValidator, Field, model_validator
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import unwrap, without_fences
 from .json_text import word_of_object
-from .places import RESERVED, SCORE_WORDS, Echoes, Place, ReplyForm, Words, all_places, read_places
+from .places import SCORE_WORDS, Place, ReplyForm, all_places, read_places
+from .reply_text import RESERVED, Echoes
+from .words import Words
 
 _WORDS = {"yes": True, "no": False}
 _LONGEST_ALIAS = 60

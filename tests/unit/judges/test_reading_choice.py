@@ -264,9 +264,7 @@ PROSE = st.sampled_from(
         "Answer: A",
     ]
 )
-WRAPPINGS = st.lists(
-    st.sampled_from(["{}", "**{}**", "[[{}]]", "Answer: {}", "{}.", "```\n{}\n```", "# {}"]), max_size=3
-)
+WRAPPINGS = st.lists(st.sampled_from(["{}", "**{}**", "[[{}]]", "Answer: {}", "{}.", "# {}"]), max_size=3)
 
 
 @given(st.sampled_from("AB"), WRAPPINGS, PROSE, PROSE)
