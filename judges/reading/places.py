@@ -156,16 +156,16 @@ def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
                 places.append(Place("label", value, number, place, line, behind))
             elif (value := grammar.phrases(plain(sentence))) is not None and (place or reply.stands_alone(index)):
                 places.append(Place("phrase", value, number, place, line))
-        if number == last and reply.stands_alone(index) and (value := grammar.whole(line)) is not None:
-            places.append(Place("last", value, number, 0, line))
+        if number == last and reply.stands_alone(index):
+            value = grammar.whole(line)
+            value = _marred(line, grammar) if value is None else value
+            places += [] if value is None else [Place("last", value, number, 0, line)]
         lead = None
         if number == first and not (places and places[-1].line == number):
             whole = grammar.whole(line)
             lead = grammar.opening(plain(line), True) or (None if whole is None else (whole, ""))
-            bare = line.strip(" .,;:!?~*_-\"'`“”")
-            if lead is None and bare != line and grammar.whole(bare) is not None:
-                # `A..` or `~~A~~`: what it says is not known, but it is not nothing.
-                lead = Malformed(Reason.NO_VERDICT if "?" in line else Reason.OTHER_VALUE, repr(line[:40])), ""
+            if lead is None and (marred := _marred(line, grammar)):
+                lead = marred, ""
         if lead and (_is_malformed(lead[0]) or re.search(r"\w", lead[1]) or not reply.goes_on(number)):
             places.append(Place("lead", lead[0], number, 0, line, lead[1]))
     for match in tags.finditer(reply.text):
@@ -175,6 +175,14 @@ def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
             places.append(Place("tag", value, number, 0, match[0]))
     places = [place for place in places if not reply.is_within_list(place.line, place.value)]
     return [*places, *grammar.blocks(reply)]
+
+
+def _marred(line: str, grammar: Grammar) -> Malformed | None:
+    """Why a line such as `A..` or `~~A~~` is no verdict: what it says is not known, but it is not nothing."""
+    bare = line.strip(" .,:;!~*_-\"'`“”")
+    if bare == line or grammar.whole(line) is not None or grammar.whole(bare) is None:
+        return None
+    return Malformed(Reason.OTHER_VALUE, repr(line[:40]))
 
 
 def labelled_values(

@@ -139,12 +139,14 @@ class ScoresReads(ReplyForm):
         whole = self._list.read(body)
         if isinstance(whole, ScoreList):
             return self._listed(whole)
+        if whole.reason == Reason.COUNT:
+            return whole
         place = read_places(text, _ScorePlaces(self), self, echoes)
         if isinstance(place, Place):
             return self._listed(place.value, place.stage)
         # Of a list that is none as a whole its own reason is told, not that of one of its lines.
-        told = place.reason == Reason.COUNT and whole.reason not in (Reason.NO_VERDICT, Reason.OTHER_VALUE)
-        return whole if told or place.reason == Reason.NO_VERDICT else place
+        is_better = place.reason == Reason.COUNT and whole.reason not in (Reason.NO_VERDICT, Reason.OTHER_VALUE)
+        return whole if is_better or place.reason == Reason.NO_VERDICT else place
 
     @cached_property
     def _steps(self) -> Steps:
@@ -183,6 +185,9 @@ class _ScorePlaces:
     def whole(self, text: str) -> Any:
         """The list that the text is; a Malformed where it is one of another length or scale."""
         found = self._list.read(plain(text))
+        if self._single and isinstance(found, ScoreList) and found.shape == "labelled":
+            # `1: 4` among other lines is one of several.
+            return None
         return found if isinstance(found, ScoreList) or found.reason in _OF_NUMBERS else None
 
     def opening(self, text: str, lead: bool) -> tuple[Any, str] | None:

@@ -185,7 +185,7 @@ def test_what_is_no_list_of_two(case: tuple[Any, ...]) -> None:
         ("4 points", "other_value"),
         ("The answer is 4.", "other_value"),
         ("Answer: 4", "other_value"),
-        ("2. 4", "conflict"),
+        ("2. 4", "labels"),
         ('{"score": 4, "reason": "x"}', "labels"),
         ("Score: 3\nScore: 4", "conflict"),
         ("Accuracy: 3\nTone: 5\nScore: 4", [4]),
