@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
 
@@ -116,5 +117,10 @@ def session(
 
 
 def _actors(parent: int) -> list[psutil.Process]:
-    found = [process for process in psutil.Process(parent).children(recursive=True) if process.is_running()]
-    return [process for process in found if process.cmdline()[:1] and "_WorkerActor" in process.cmdline()[0]]
+    found = []
+    for process in psutil.Process(parent).children(recursive=True):
+        # One may end while it is looked at.
+        with suppress(psutil.NoSuchProcess):
+            if any("_WorkerActor" in word for word in process.cmdline()[:1]):
+                found.append(process)
+    return found
