@@ -300,6 +300,19 @@ def _right(row: dict[str, Any], answer: dict[str, Any]) -> bool:
     return bool(row["expect"] != "malformed" and answer["verdict"] == expected.get(row["kind"], row["expect"]))
 
 
+def test_thousands_of_clean_replies_are_read_just_as_they_stand() -> None:
+    clean: dict[str, dict[str, Any]] = {
+        "yes-no": {"text": "yes"},
+        "choice-ab": {"text": "A"},
+        "score-0-5": {"text": "1,2,3,4,5,0,1,2,3,4", "count": 10},
+        "correct-and-score": {"text": '{"reason": "' + "as it should be " * 20 + '", "correct": true, "score": 4}'},
+    }  # fmt: skip
+    for judge, row in clean.items():
+        data = (json.dumps({**row, "judge": judge}).encode() + b"\n") * 5_000
+        answers = b"".join(read_lines(io.BytesIO(data), ReplyDefaults()))
+        assert answers.count(b'"stage":"strict"') == 5_000, judge
+
+
 def test_it_starts_without_what_only_runs_need() -> None:
     script = (
         "import sys; from runner.cli import app; app(['read', '--judge', 'yes-no'], standalone_mode=False);"
