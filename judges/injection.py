@@ -200,7 +200,7 @@ def _yesno(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
 
 
 def _object(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
-    properties = (reads.get("schema") or reads["json_schema"])["properties"]
+    properties = _properties(reads)
     kinds = {name.lower(): properties[name].get("type") for name in reads["verdict"]}
     truths = [name for name, kind in kinds.items() if kind == "boolean"]
     others = [name for name, kind in kinds.items() if kind != "boolean"]
@@ -214,6 +214,11 @@ def _object(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
     if numbers:
         patterns.append(_line_pattern(numbers, _LINE_NUMBER))
     return kinds, "|".join(patterns)
+
+
+def _properties(reads: Mapping[str, Any]) -> Mapping[str, Any]:
+    schema = reads.get("schema") or reads["json_schema"]
+    return {reads["verdict"][0]: schema} if schema["type"] == "array" else schema["properties"]
 
 
 def _scores(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-PARSER_VERSION = "2"
+PARSER_VERSION = "3"
 """Version of everything in `judges.reading`; changes whenever some reply may be read differently."""
 
 
@@ -44,6 +44,8 @@ class Reply:
     finish_reason: str | None = "stop"
     refusal: str | None = None
     reasoning: str | None = None
+    judged: tuple[str, ...] = ()
+    """The responses under judgment: a line of theirs that the reply repeats is a quotation."""
 
 
 @dataclass(frozen=True, slots=True)

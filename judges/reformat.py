@@ -137,7 +137,7 @@ class Reformat:
     def _field_stands(self, name: str, value: Any, text: str) -> bool:
         """Whether an object's field has this value in the text: behind its name, or, of the only field, anywhere."""
         assert isinstance(self.reads, ObjectReads)
-        schema = self.reads.json_schema["properties"][name]
+        schema = self.reads.properties[name]
         own, others = _literals_for(schema, value)
         label = _label_pattern(name)
         said = list(re.finditer(rf"{label}({_any_of(own)})", text, re.I))
@@ -176,7 +176,7 @@ class Reformat:
         """What the verdict looks like, in words."""
         reads = self.reads
         if isinstance(reads, ObjectReads):
-            fields = ", ".join(f'"{name}" ({_kind(reads.json_schema["properties"][name])})' for name in reads.verdict)
+            fields = ", ".join(f'"{name}" ({_kind(reads.properties[name])})' for name in reads.verdict)
             return f"The verdict is a JSON object with the fields {fields}. Reply with it and nothing else."
         if isinstance(reads, ChoiceReads):
             labels = ", ".join(f'"{label}"' for label in reads.labels)
@@ -207,7 +207,7 @@ def text_to_copy_from(reading: Outcome, reply: Reply) -> str | None:
 
 
 def _verdict_schema(reads: ObjectReads) -> dict[str, Any]:
-    properties = {name: reads.json_schema["properties"][name] for name in reads.verdict}
+    properties = {name: reads.properties[name] for name in reads.verdict}
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 

@@ -49,7 +49,7 @@ def scales_of(reads: AnyReads, reach: Mapping[str, float]) -> dict[str, Scale]:
         elif isinstance(reads, ScoresReads):
             scales[name] = Scale(False, reads.low, reads.high, reads.step, reach.get(name))
         elif kind in ("integer", "number") and isinstance(reads, ObjectReads):
-            field = reads.json_schema["properties"][name]
+            field = reads.properties[name]
             step = 1 if kind == "integer" else None
             scales[name] = Scale(False, field.get("minimum"), field.get("maximum"), step, reach.get(name))
     return scales

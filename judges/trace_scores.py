@@ -48,7 +48,7 @@ class Trace(BaseModel):
         """ValueError where the fields are not what they must be in the judge's reading."""
         if not isinstance(reads, ObjectReads):
             raise ValueError("scoring: trace needs a reading of the kind object")
-        properties = reads.json_schema["properties"]
+        properties = reads.properties
         for role, name, needed in (
             ("relevant", self.relevant, _TEXTS),
             ("utilized", self.utilized, _TEXTS),

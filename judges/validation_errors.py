@@ -131,9 +131,10 @@ def _mismatch(faults: Sequence[_Fault]) -> str:
     value = faults[0].input
     text = f"must be {_join(wanted, 'or')}"
     if wanted == ["a mapping"] and (keys := list(_keys(faults[0].here))):
-        tags = _tags(faults[0].here[0], keys[0])
+        tagged = "kind" if "kind" in keys else keys[0]
+        tags = _tags(faults[0].here[0], tagged)
         shown_keys = ", ".join(keys[:4]) + (", …" if len(keys) > 4 else "")
-        text += f" such as {{{keys[0]}: {tags[0]}}}" if tags else f" (with the keys {shown_keys})"
+        text += f" such as {{{tagged}: {tags[0]}}}" if tags else f" (with the keys {shown_keys})"
     elif wanted == ["a list"]:
         text += " (each entry after a '-', or [a, b])"
     # What stands in place of a list or a mapping is never shown: it may be a header with a key.

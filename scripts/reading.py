@@ -34,17 +34,13 @@ OUTPUTS = ChoiceReads.model_validate(
     {
         "kind": "choice",
         "verdict": "winner",
+        "labels": {f"Output ({letter})": {} for letter in "ab"},
         # The prompts with reasoning first ask for this sentence at the end.
-        "labels": {
-            f"Output ({letter})": {
-                "aliases": [f"Output ({letter}) is better", f"Therefore, Output ({letter}) is better"]
-            }
-            for letter in "ab"
-        },
+        "phrases": {f"Output ({letter})": [f"Output ({letter}) is better"] for letter in "ab"},
     }
 )
-PAIR = ScoresReads(kind="scores", names=["first", "second"], low=1, high=10, step=0.5)
-RATING = ScoresReads(kind="scores", verdict="rating", low=1, high=10, step=1)
+PAIR = ScoresReads(kind="scores", names=["Assistant 1", "Assistant 2"], low=1, high=10, step=0.5)
+RATING = ScoresReads(kind="scores", verdict="rating", low=1, high=10, step=0.5)
 
 
 @dataclass(frozen=True)
@@ -111,7 +107,7 @@ def corpora(data: Path) -> Iterator[Corpus]:
         "vicuna_reviews",
         lambda reply: read(PAIR, reply),
         rows,
-        lambda found: [found.verdict["first"], found.verdict["second"]],
+        lambda found: list(found.verdict.values()),
     )
     rows = [
         Stored(Reply(row["judgment"]), None if row["score"] in (None, -1) else row["score"])

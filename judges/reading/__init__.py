@@ -1,8 +1,9 @@
 """A reply's text to its outcome, by the kind of reading that the judge declares.
 
 What all kinds share happens here, in this order: a refusal, a filter or a cut by the endpoint; the strict grammar; the
-reasoning block cut off; a refusal in words; the kind's tolerant grammar. A kind is a pydantic model with `strict`,
-`complete`, `tolerant`, `verdict_types` and `response_schema`; adding one is a new file and its name in `Reads`.
+reasoning block cut off; the kind's tolerant grammar, in which a verdict counts only where it stands (`places`); a
+refusal in words. A kind is a `ReplyForm` with `strict`, `tolerant`, `read_cut`, `places`, `verdict_types` and
+`response_schema`; adding one is a new file and its name in `Reads`.
 """
 
 from __future__ import annotations
@@ -16,10 +17,23 @@ from ..outcome import Malformed, Reading, Reason, Refused, Reply, Scored
 from .choice import ChoiceReads
 from .clean import after_reasoning, narrow, opens_like_a_refusal, refuses
 from .objects import ObjectReads
+from .places import Place
+from .reply_text import NO_ECHOES, Echoes
 from .scores import ScoresReads
 from .yesno import YesnoReads
 
-__all__ = ["AnyReads", "ChoiceReads", "ObjectReads", "Reads", "ScoresReads", "YesnoReads", "read"]
+__all__ = [
+    "AnyReads",
+    "ChoiceReads",
+    "Echoes",
+    "ObjectReads",
+    "Place",
+    "Reads",
+    "ScoresReads",
+    "YesnoReads",
+    "places_in",
+    "read",
+]
 
 AnyReads = YesnoReads | ObjectReads | ScoresReads | ChoiceReads
 Reads = Annotated[AnyReads, Field(discriminator="kind")]
@@ -33,40 +47,72 @@ _LONGEST = 200_000
 """A longer answer is read by the strict grammar only."""
 
 
-def read(reads: AnyReads, reply: Reply) -> Reading:
-    """What the reply says, or why it says nothing. Never a guess."""
+def read(reads: AnyReads, reply: Reply, echoes: Echoes = NO_ECHOES) -> Reading:
+    """What the reply says, or why it says nothing. Never a guess.
+
+    `echoes`: texts of the prompt and of the responses under judgment, which a reply may repeat.
+    """
     finish = (reply.finish_reason or "").lower()
     if finish in _FILTERED:
         return Refused("content_filter")
     if reply.refusal:
-        return Refused("model", _shown(reply.refusal))
+        return Refused("model", _excerpt(reply.refusal))
     text = reply.text or ""
-    answer = after_reasoning(text)
-    if finish in _CUT:
-        whole = reads.complete(text) or (None if isinstance(answer, Reason) else reads.complete(answer))
-        return whole or Malformed(Reason.TRUNCATED, f"finish_reason {finish}")
+    cut = finish in _CUT
     if not text.strip():
+        if cut:
+            return Malformed(Reason.TRUNCATED, f"finish_reason {finish}")
         return Malformed(Reason.NOTHING_AFTER_REASONING if reply.reasoning else Reason.EMPTY)
-    if whole := reads.strict(text):
+    if (whole := reads.strict(text)) and (not cut or isinstance(reads, ObjectReads)):
         return whole
+    answer = after_reasoning(text)
     if isinstance(answer, Reason):
-        return Malformed(answer)
-    if refuses(answer):
-        return Refused("model", _shown(answer))
+        return Malformed(Reason.TRUNCATED if cut else answer)
     if len(answer) > _LONGEST:
         return Malformed(Reason.NO_VERDICT, f"longer than {_LONGEST} characters, and not as asked")
     narrowed = narrow(answer)
     if not narrowed.strip():
         return Malformed(Reason.EMPTY)
-    notes = () if answer == text else ("reasoning_cut",)
-    reading: Reading = reads.strict(answer) or reads.tolerant(narrowed)
+    echoes = echoes.judging(reply.judged)
+    if cut:
+        # A blank or line end behind the last word shows that the word is whole.
+        whole = reads.strict(answer) if isinstance(reads, ObjectReads) else None
+        reading = whole or reads.read_cut(narrowed + answer[len(answer.rstrip()) :][:1], echoes)
+        reading = reading if isinstance(reading, Scored) else Malformed(Reason.TRUNCATED, f"finish_reason {finish}")
+    else:
+        reading = reads.strict(answer) or reads.tolerant(narrowed, echoes)
+    return (
+        _with_refusal(reading, answer) if answer == text else _noting(_with_refusal(reading, answer), "reasoning_cut")
+    )
+
+
+def places_in(reads: AnyReads, reply: Reply, echoes: Echoes = NO_ECHOES) -> list[Place]:
+    """Every place of the reply in which a verdict stands, in the order of the text."""
+    answer = after_reasoning(reply.text or "")
+    if isinstance(answer, Reason) or len(answer) > _LONGEST:
+        return []
+    return reads.places(narrow(answer), echoes.judging(reply.judged))
+
+
+def _with_refusal(reading: Reading, answer: str) -> Reading:
+    """The reading, or a refusal in words where nothing but the reply's first word could be a verdict."""
+    if isinstance(reading, Scored) and not reading.provenance.stage.startswith("tolerant:lead"):
+        return reading
+    if isinstance(reading, Malformed) and reading.reason == Reason.TRUNCATED:
+        return reading
+    if refuses(answer):
+        return Refused("model", _excerpt(answer))
     if isinstance(reading, Malformed) and reading.reason == Reason.NO_VERDICT and opens_like_a_refusal(answer):
-        return Malformed(Reason.REFUSAL_LIKE, _shown(answer))
-    if notes and isinstance(reading, Scored):
-        return replace(reading, provenance=replace(reading.provenance, notes=(*reading.provenance.notes, *notes)))
+        return Malformed(Reason.REFUSAL_LIKE, _excerpt(answer))
     return reading
 
 
-def _shown(text: str) -> str:
+def _noting(reading: Reading, note: str) -> Reading:
+    if not isinstance(reading, Scored):
+        return reading
+    return replace(reading, provenance=replace(reading.provenance, notes=(*reading.provenance.notes, note)))
+
+
+def _excerpt(text: str) -> str:
     """The start of a text, fit to be stored: a lone surrogate in it is replaced."""
     return text.strip()[:500].encode("utf-8", "replace").decode()

@@ -1,20 +1,14 @@
-"""Where the `{…}` of a reply are, and whether one of them is given as the verdict.
+"""JSON in a reply: where it is, what wraps it, and its strict grammar.
 
-One pass over the text, in linear time: a brace inside of a JSON string does not count, and an object or a string that
-is left open anywhere makes the whole reply unreadable.
-
-JSON in more JSON than was asked for: objects of one key, lists of one, and JSON written as a text.
-
-Taking such a wrapper away changes no value. What has two members is no wrapper: which of them is meant is not known.
-
-JSON by the letter: what Python's reader lets pass in silence is an error here.
-
-Differing duplicates, NaN and Infinity, numbers that overflow to infinity, and nesting too deep to read are faults.
-Identical duplicates are harmless and pass.
+The scanner makes one pass in linear time: a brace inside of a JSON string does not count, an object or a string left
+open makes the whole reply unreadable, a closing brace that nothing opened is passed over. What Python's reader lets
+pass in silence is a fault here: differing duplicates, NaN, Infinity, numbers too large, nesting too deep. Taking a
+wrapper away changes no value; what has two members is no wrapper.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
@@ -23,30 +17,33 @@ from decimal import Decimal
 from typing import Any, NoReturn
 
 from ..outcome import Malformed, Reason
-from .clean import folded_key, introduced, narrow, plain, retracted, without_fences
+from .clean import folded, folded_key, narrow, without_fences
 
 _MOST_OBJECTS = 16
-_BRACE = re.compile(r"[{}]")
-_IN_OBJECT = re.compile(r'["\'{}]')
+_LONGEST_LITERAL = 20_000
+_MOST_BRACKETS = 500
+_BRACE = {"{": re.compile(r"\{"), "[": re.compile(r"\[(?!\[)")}
+_WITHIN = {"{": re.compile(r'["\'{}]'), "[": re.compile(r'["\'\[\]]')}
 _STRING_REST = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SINGLE_REST = re.compile(r"(?:[^'\\]|\\.|'(?!\s{0,20}[,:}\]]))*+'", re.DOTALL)
-_WRAPPERS = {"[": "]", "(": ")", "`": "`", "*": "*", "**": "**"}
-_TAG = re.compile(r"<(json|answer|output|result|verdict|evaluation|judge?ment|decision)>")
-_INTRODUCED_HERE = re.compile(r"[.:!。：！]$")
+_MOST = 4
+_WRAPPER_KEYS = frozenset(
+    {"result", "verdict", "answer", "evaluation", "judgement", "judgment", "output", "json", "data", "decision"}
+    | {"assessment", "final", "finalanswer"}
+)
+"""Under any other key something else may stand than the judge's own verdict: an example, the reference's, a draft."""
 
 
-def objects_in(text: str) -> list[tuple[int, int]] | Malformed:
-    """The spans of the outermost balanced `{…}`; braces inside of strings do not count."""
+def objects_in(text: str, opening: str = "{") -> list[tuple[int, int]] | Malformed:
+    """The spans of the outermost balanced `{…}` (or `[…]`); braces inside of strings do not count."""
     spans: list[tuple[int, int]] = []
     position = 0
-    while opening := _BRACE.search(text, position):
-        if opening[0] == "}":
-            return Malformed(Reason.UNBALANCED, "a closing brace without an opening one")
+    while start := _BRACE[opening].search(text, position):
         if len(spans) == _MOST_OBJECTS:
             return Malformed(Reason.AMBIGUOUS_MULTIPLE, f"more than {_MOST_OBJECTS} objects")
-        depth, position = 1, opening.end()
+        depth, position = 1, start.end()
         while depth:
-            token = _IN_OBJECT.search(text, position)
+            token = _WITHIN[opening].search(text, position)
             if token is None:
                 return Malformed(Reason.UNBALANCED, "an object is left open")
             position = token.end()
@@ -58,8 +55,8 @@ def objects_in(text: str) -> list[tuple[int, int]] | Malformed:
                     return Malformed(Reason.UNBALANCED, "a string is left open")
                 position = closing.end()
             else:
-                depth += 1 if token[0] == "{" else -1
-        spans.append((opening.start(), position))
+                depth += 1 if token[0] == opening else -1
+        spans.append((start.start(), position))
     return spans
 
 
@@ -69,53 +66,13 @@ def _opens_single(text: str, position: int) -> bool:
     return before.endswith(("{", "[", ",", ":"))
 
 
-def stands_free(before: str, after: str) -> bool:
-    """Whether an object is given as the verdict, not quoted in a sentence, reported, or withdrawn afterwards."""
-    before, after = without_fences(before), without_fences(after)
-    here = before.rpartition("\n")[2].strip()
-    if before.endswith(("!", "！")) or here in ("!", "！"):
-        return False
-    if here and not _INTRODUCED_HERE.search(plain(here)):
-        return False
-    behind = after.partition("\n")[0].strip()
-    return not behind.strip(".!*_` ") and introduced(before) and not retracted(after)
-
-
-def around(text: str, span: tuple[int, int], verdicts: list[tuple[int, int]]) -> tuple[str, str]:
-    """The text before and behind an object, without the other objects that give a verdict."""
-    before = [other for other in verdicts if other[1] <= span[0]]
-    after = [(start - span[1], stop - span[1]) for start, stop in verdicts if start >= span[1]]
-    return outside(text[: span[0]], before), outside(text[span[1] :], after)
-
-
-def without_heading(before: str) -> str:
-    """The text before an object without the words that introduce it: its line, or the line above ending with `:`."""
-    head, _, here = before.rpartition("\n")
-    if here.strip():
-        return head + "\n"
-    above, _, last = head.rstrip().rpartition("\n")
-    return above + "\n" if last.rstrip("*_ ").endswith(":") else before
-
-
-def wrapped_alone(before: str, after: str) -> bool:
-    """Whether there is nothing around an object but one matched wrapper: a list of one, marks, or a tag."""
-    before, after = without_fences(before).strip(), without_fences(after).strip()
-    if _WRAPPERS.get(before) == after:
-        return True
-    tag = _TAG.fullmatch(before)
-    return tag is not None and after == f"</{tag[1]}>"
-
-
 def outside(text: str, spans: list[tuple[int, int]]) -> str:
+    """The text without the spans, each of which becomes a line end."""
     pieces, end = [], 0
     for start, stop in spans:
         pieces.append(text[end:start])
         end = stop
     return "\n".join([*pieces, text[end:]])
-
-
-def only_fences(rest: str) -> bool:
-    return not without_fences(rest).strip()
 
 
 class JsonFault(ValueError):
@@ -168,12 +125,37 @@ def _float(text: str) -> float:
     return value
 
 
-_MOST = 4
-_WRAPPER_KEYS = frozenset(
-    {"result", "verdict", "answer", "evaluation", "judgement", "judgment", "output", "json", "data", "decision"}
-    | {"assessment", "final", "finalanswer"}
-)
-"""Under any other key something else may stand than the judge's own verdict: an example, the reference's, a draft."""
+def load_python(text: str) -> Any:
+    """The value of a Python literal such as `{'a': True}`, whose keys are all different. JsonFault where it is none."""
+    if len(text) > _LONGEST_LITERAL or sum(map(text.count, "[({")) > _MOST_BRACKETS:
+        raise JsonFault(Reason.NO_VERDICT, "too long for a literal")
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Dict):
+                keys = [key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+                if len(keys) < len(node.keys):
+                    raise JsonFault(Reason.NO_VERDICT, "keys that are no texts")
+                if len(set(keys)) < len(keys):
+                    raise JsonFault(Reason.DUPLICATE_KEY, "a key is given twice")
+        return json.loads(json.dumps(ast.literal_eval(tree), allow_nan=False))
+    except JsonFault:
+        raise
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        raise JsonFault(Reason.NO_VERDICT, f"no literal: {error}"[:120]) from None
+
+
+def word_of_object(text: str, keys: Iterable[str]) -> str | Malformed:
+    """The text that an object of one key holds, where the key is one of these; for verdicts that are a single word."""
+    try:
+        value = load(text)
+    except JsonFault as fault:
+        return Malformed(fault.reason, str(fault))
+    if isinstance(value, dict) and len(value) == 1:
+        key, word = next(iter(value.items()))
+        if folded(key) in set(map(folded, keys)) and isinstance(word, str):
+            return word
+    return Malformed(Reason.NO_VERDICT, "an object without one word under a known key")
 
 
 def encoded(text: str) -> str | None:

@@ -18,6 +18,8 @@ from .json_schema import coerced
 _LONGEST = 20_000
 """json_repair has a hard time with long hostile text, and a verdict is short."""
 
+_MOST_BRACKETS = 1000
+
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 _OPEN, _CLOSE = "\"'“‘`", "\"'”’`"
 _LITERAL = re.compile(
@@ -40,6 +42,8 @@ def mended(text: str, fields: Mapping[str, Mapping[str, Any]]) -> Any:
     """
     if len(text) > _LONGEST:
         return Malformed(Reason.NO_VERDICT, f"broken JSON of more than {_LONGEST} characters")
+    if text.count("[") + text.count("{") > _MOST_BRACKETS:
+        return Malformed(Reason.NO_VERDICT, f"broken JSON of more than {_MOST_BRACKETS} brackets")
     # Imported where it is used: clean replies never need it.
     import json_repair
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..outcome import Malformed, Reason
-from .clean import folded
+from .clean import folded, inner
 from .json_text import JsonFault, load
-from .score_scale import Score, Steps, bared, inner
+from .score_scale import Score, Steps, bared
 
 _MOST_EACH = 80
 _MOST_WRAPPERS = 6
@@ -60,8 +60,8 @@ class ScoreList:
     """The scores of a list in the order of what they score, the shape they came in and the coercions they took."""
 
     values: tuple[int | float, ...]
-    shape: str
-    coercions: tuple[str, ...] = ()
+    shape: str = field(compare=False)
+    coercions: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class ListGrammar:
             if isinstance(found, ScoreList):
                 return found
             below = inner(text)
-            if below is None:
+            if below is None or text.startswith("{"):
                 break
             text = below
             found = self._shapes(text)
@@ -123,7 +123,7 @@ class ListGrammar:
                 return self.of_json(value)
         header = None if headed else _HEADER.match(text)
         if header:
-            if wrong := self._other_scale(header["scale"]):
+            if wrong := self.scale_fault(header["scale"]):
                 return wrong
             rest = text[header.end() :]
             found = self._shapes(rest, headed=True)
@@ -136,17 +136,15 @@ class ListGrammar:
             text = text[:-1].rstrip()
         return self._pieces(text)
 
-    def _other_scale(self, said: str | None) -> Malformed | None:
-        """A scale named behind the header must be the one that was asked for."""
-        if said is None:
-            return None
-        scale = _SCALE.fullmatch(said.strip())
+    def scale_fault(self, text: str | None) -> Malformed | None:
+        """Why what is said in parentheses behind a label names another scale; None where it names none."""
+        scale = _SCALE.fullmatch(text.strip()) if text else None
         if scale is None:
-            return Malformed(Reason.OTHER_VALUE, f"({said[:40]}) is not the scale")
-        ends = [(scale["high"], self.steps.high)] + ([(scale["low"], self.steps.low)] if scale["low"] else [])
-        if all(re.fullmatch(r"-?[0-9]+(?:\.[0-9]+)?", said_end) and float(said_end) == end for said_end, end in ends):
             return None
-        return Malformed(Reason.OTHER_SCALE, f"({said[:40]}) is another scale")
+        ends = [(scale["high"], self.steps.high)] + ([(scale["low"], self.steps.low)] if scale["low"] else [])
+        if all(re.fullmatch(r"-?[0-9]+(?:\.[0-9]+)?", end) and float(end) == own for end, own in ends):
+            return None
+        return Malformed(Reason.OTHER_SCALE, f"({text}) is another scale")
 
     def _pieces(self, text: str) -> ScoreList | Malformed:
         """Scores, or labelled scores, with one separator; one more separator may stand at the end."""

@@ -12,15 +12,14 @@ from decimal import Decimal
 from typing import Any
 
 from ..outcome import Malformed, Reason
+from .clean import inner
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _CANONICAL = re.compile(r"-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,5}[1-9])?")
 _NUMBER = re.compile(r"(?!-0(?:\.0+)?$)-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,6})?")
 _FRACTION = re.compile(r"(\S+?)(?:[ \t]{0,3}/[ \t]{0,3}|[ \t]{1,3}out[ \t]{1,3}of[ \t]{1,3})(\S+)", re.I)
 _RANGE = re.compile(r"[0-9][0-9.]{0,9}[ \t]{0,3}[-–—~][ \t]{0,3}[0-9][0-9.]{0,9}")
-_PAIRS = {"(": ")", "[": "]", '"': '"', "'": "'", "“": "”", "‘": "’", "«": "»", "`": "`"}
 _LONGEST = 120
-_MARKS = ("***", "**", "__", "*", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +37,8 @@ class Steps:
     low: Decimal
     high: Decimal
     step: Decimal
+    suffixes: tuple[str, ...] = ()
+    """What may stand behind a score."""
 
     @property
     def whole(self) -> bool:
@@ -52,6 +53,8 @@ class Steps:
     def score(self, text: str, bare: bool = False) -> Score | Malformed:
         """The score that the text is; `bare` allows neither wrapping nor a fraction."""
         text = text.strip() if bare else bared(text)
+        for suffix in self.suffixes:
+            text = text.removesuffix(suffix).rstrip()
         if fraction := None if bare else _FRACTION.fullmatch(text):
             return self._fraction(fraction[1], fraction[2])
         if text.lower() in WORDS:
@@ -97,21 +100,6 @@ class Steps:
             reason = Reason.NOT_INT if self.whole and number % 1 else Reason.OTHER_VALUE
             return Malformed(reason, f"{str(number)[:40]} is not a step of {self.step} from {self.low}")
         return Score(int(number) if self.whole else float(number))
-
-
-def inner(text: str) -> str | None:
-    """The text out of one matched wrapper (brackets, quotes, emphasis, `\\boxed{}`); None where it has none."""
-    text = text.strip()
-    for opening in ("\\boxed{", "\\text{", "$\\boxed{"):
-        closing = "}$" if opening[0] == "$" else "}"
-        if text.startswith(opening) and text.endswith(closing):
-            return text[len(opening) : -len(closing)].strip()
-    for mark in _MARKS:
-        if len(text) > 2 * len(mark) and text.startswith(mark) and text.endswith(mark):
-            return text[len(mark) : -len(mark)].strip()
-    if len(text) > 2 and _PAIRS.get(text[0]) == text[-1]:
-        return text[1:-1].strip()
-    return None
 
 
 def bared(text: str) -> str:

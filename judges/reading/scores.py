@@ -1,8 +1,7 @@
 """Replies that are to be scores on a scale: one, one for each of several items, or one for each of several names.
 
-Strict is the numbers with commas and nothing else. Tolerant is a reply that is a list as a whole (`scorelist`), or in
-which one line is the list: the first or the last, with no other number beside it that could be meant. What leaves any
-doubt about which number belongs to what is no verdict; a wrong number of scores in an otherwise clean list is `count`.
+Strict is the numbers with commas and nothing else. Tolerant is a list (`score_list`) that is the whole reply or stands
+in a place of it (`places`). A number is taken as it stands or not at all; a wrong number of scores is `count`.
 """
 
 from __future__ import annotations
@@ -14,58 +13,42 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
-from .clean import concluded, folded, introduced, plain, retracted, unfenced, withdrawn
-from .qualifiers import keeps_verdict_after, keeps_verdict_before
+from .clean import folded, plain, unfenced
+from .places import SCORE_WORDS, Place, ReplyForm, all_places, labelled_values, read_places
+from .reply_text import Echoes, ReplyText
 from .score_list import ListGrammar, ScoreList
-from .score_scale import WORDS, Steps
+from .score_scale import WORDS, Score, Steps
 
 _LARGEST = 2**53
-_MOST_LINES = 2000
-
-_NUMBER = r"(?<![\w.])-?[0-9]{1,9}(?:\.[0-9]{1,6})?(?![\w%])(?!\.[0-9])"
-_NUMBER_LIST = re.compile(rf"{_NUMBER}[ \t]{{0,3}}(?:[,;|/&]|\band\b|[ \t])[ \t]{{0,3}}{_NUMBER}", re.I)
-"""Two numbers side by side: another list, or what could be taken for one."""
-_FRACTION = re.compile(rf"({_NUMBER})[ \t]{{0,3}}(?:/|out[ \t]+of)[ \t]{{0,3}}({_NUMBER})", re.I)
-_SAID = re.compile(
-    r"\b(?:scor(?:es?|ed|ing)|rat(?:es?|ed|ings?)|grad(?:es?|ed|ing)|marks?|verdict|deserves?|awards?|points?)\b"
-    rf"[^.\n0-9]{{0,40}}({_NUMBER})",
-    re.I,
+_OF_NUMBERS = frozenset({Reason.COUNT, Reason.NOT_INT, Reason.OUT_OF_RANGE, Reason.OTHER_SCALE})
+"""Reasons for which numbers that stand alone are no verdict: they are told apart from text that holds no scores."""
+_BLOCKS = re.compile(r"\n[ \t]*\n")
+_OPENING = re.compile(
+    rf"(?P<open>[\[(\"“'`]{{0,2}})(?P<score>(?:-?[0-9]{{1,9}}(?:\.[0-9]{{1,6}})?|\b(?:{'|'.join(WORDS)})\b)"
+    rf"(?:[ \t]{{0,3}}(?:/|out[ \t]+of)[ \t]{{0,3}}(?:[0-9]{{1,9}}(?:\.[0-9]{{1,6}})?|\b(?:{'|'.join(WORDS)})\b))?)"
+    r"(?P<rest>.*)",
+    re.I | re.S,
 )
-_NAMED = re.compile(
-    rf"\W{{0,6}}[A-Za-z][^:=\n]{{0,60}}[:=][\s*_]{{0,6}}({_NUMBER})(?:[ \t]{{0,3}}/[ \t]{{0,3}}[0-9]+)?\W{{0,4}}", re.I
+_ENDS = re.compile(
+    r"(?:\s*\Z|\.(?=\s|\Z)|[,;!。，；！](?!\d)|:(?=\s)"
+    r"|\s?[—–](?!\s?\d)|\s+-\s|\s*[(（])"
 )
-"""`Accuracy: 3` on a line of its own."""
-_OTHER_LINE = re.compile(
-    r"\b(?:total|sum|average|avg|mean|median|example|e\.g|format|template|draft|maximum|minimum)\b[^\n]{0,40}[0-9]",
-    re.I,
-)
-_ANNOUNCES = re.compile(
-    r"(?:(?:sure|certainly|okay|ok|of[ \t]+course)[.,!][ \t]+)?(?:here[ \t]+(?:are|is)[ \t]+)?"
-    r"(?:my|the|your)[ \t]+(?:final[ \t]+)?(?:scores?|ratings?|grades?)(?:[ \t]+(?:is|are))?[ \t]*:",
-    re.I,
-)
-"""A line that says that the next one is the scores."""
-_MARK = re.compile(r"\[\[[^\[\]]{1,40}\]\][.*_]{0,4}$")
-_I_GIVE = re.compile(
-    rf"\bI\s{{1,3}}(?:would\s|will\s|['’]d\s)?\s{{0,3}}(?:rate|give|score|grade|award)\b[^.\n0-9]{{0,40}}({_NUMBER})",
-    re.I,
-)
-_DIGIT = re.compile(r"[0-9]")
-_OTHER_WORD = re.compile(rf"(?!(?:{'|'.join(WORDS)})\b)\b[^\W\d_]+", re.I)
-"""A word that is no number."""
-_LAST_SENTENCE = re.compile(
-    r"(?<=[.!?])[ \t]+(?=[*_]{0,3}(?:(?:my|the|final|overall)[ \t]+){0,2}(?:scores?|ratings?|grades?)[*_]{0,3}[:=])",
-    re.I,
-)
+"""What a number must have behind it to be whole."""
+_NOTE_SCALE = re.compile(r"[^0-9]*(?:(?P<low>-?[0-9.]+)\s*(?:-|–|—|to)\s*)?(?P<high>[0-9]+(?:\.[0-9]+)?)[^0-9]*")
 
 
-class ScoresReads(BaseModel):
-    """Read scores from `low` to `high`; `verdict` names one item's score, `names` one score each."""
+_CLOSING = {"[": "]", "(": ")", '"': '"', "“": "”", "'": "'", "`": "`"}
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class ScoresReads(ReplyForm):
+    """Read `count` scores of one scale, or one for each of `names`."""
 
     kind: Literal["scores"]
     verdict: Annotated[str, Field(min_length=1)] = "score"
@@ -78,6 +61,8 @@ class ScoresReads(BaseModel):
     """The best score."""
     step: int | float = 1
     """Scores between these steps are not on the scale, and malformed."""
+    scale_suffix: Annotated[list[str], BeforeValidator(_as_list)] = Field(default=[])
+    """What may stand behind a score, such as `points`, `分` or `/5`; a fraction of the scale's end always may."""
 
     _count: int = PrivateAttr(default=1)
 
@@ -114,6 +99,11 @@ class ScoresReads(BaseModel):
         other._count = n
         return other
 
+    @classmethod
+    def optional_keys(cls) -> tuple[str, ...]:
+        """Keys that are left out of the meaning where they are empty."""
+        return (*super().optional_keys(), "scale_suffix")
+
     @property
     def verdict_types(self) -> dict[str, str]:
         """Verdict field → JSON type."""
@@ -129,39 +119,52 @@ class ScoresReads(BaseModel):
         if len(pieces) != self._length:
             return None
         values = [self._steps.canonical(piece) for piece in pieces]
-        found = [value for value in values if value is not None]
-        return self._scored(found, "strict") if len(found) == len(values) else None
+        sound = [value for value in values if value is not None]
+        return self._scored(sound, "strict") if len(sound) == len(values) else None
 
-    def complete(self, text: str) -> Scored | None:
-        """What may be read of a reply that ran out of tokens: a closed JSON list or object; a number may go on."""
+    def read_cut(self, text: str, echoes: Echoes) -> Reading:
+        """What may be read of a reply that ran out of tokens: a closed JSON list or object, or a first line."""
         text = text.strip()
-        if not text.startswith(("[", "{")) or len(text) > self._grammar.longest:
-            return None
-        found = self._grammar.read(text)
-        return self._listed(found) if isinstance(found, ScoreList) and found.shape == "json" else None
+        if text.startswith(("[", "{")) and len(text) <= self._list.longest:
+            found = self._list.read(text)
+            if isinstance(found, ScoreList) and found.shape == "json":
+                return self._listed(found)
+        if "\n" not in text:
+            return Malformed(Reason.TRUNCATED, "a number may go on")
+        place = read_places(text, _ScorePlaces(self), self, echoes, cut=True)
+        return place if isinstance(place, Malformed) else self._listed(place.value, "lead_cut", "cut")
 
-    def tolerant(self, text: str) -> Reading:
-        """The whole text as a list, or one line of it."""
-        text = unfenced(text).strip()
-        whole = self._grammar.read(text)
+    def places(self, text: str, echoes: Echoes) -> list[Place]:
+        """Where in the reply verdicts stand."""
+        return all_places(text, _ScorePlaces(self), echoes)
+
+    def tolerant(self, text: str, echoes: Echoes) -> Reading:
+        """The whole text as a list, or a list in a place."""
+        body = unfenced(text).strip()
+        whole = self._list.read(body)
         if isinstance(whole, ScoreList):
             return self._listed(whole)
-        lines = _LAST_SENTENCE.sub("\n", text).split("\n") if len(text) else []
-        if len(lines) < 2 or len(lines) > _MOST_LINES:
+        if whole.reason == Reason.COUNT:
             return whole
-        return self._in_lines([line.strip() for line in lines if line.strip()], whole)
+        place = read_places(text, _ScorePlaces(self), self, echoes)
+        if isinstance(place, Place):
+            return self._listed(place.value, place.stage)
+        # Of a list that is none as a whole its own reason is told, not that of one of its lines.
+        is_better = place.reason == Reason.COUNT and whole.reason not in (Reason.NO_VERDICT, Reason.OTHER_VALUE)
+        return whole if is_better or place.reason == Reason.NO_VERDICT else place
 
     @cached_property
     def _steps(self) -> Steps:
-        return Steps(Decimal(str(self.low)), Decimal(str(self.high)), Decimal(str(self.step)))
+        low, high, step = (Decimal(str(end)) for end in (self.low, self.high, self.step))
+        return Steps(low, high, step, tuple(self.scale_suffix))
 
     @property
     def _length(self) -> int:
         return len(self.names) if self.names is not None else self._count
 
     @property
-    def _grammar(self) -> ListGrammar:
-        keys = () if self.names is not None else (self.verdict,)
+    def _list(self) -> ListGrammar:
+        keys = () if self.names is not None else (self.verdict, *self.verdict_labels)
         return ListGrammar(self._steps, self._length, tuple(self.names or ()), keys)
 
     def _scored(self, values: Sequence[int | float], stage: str, notes: tuple[str, ...] = ()) -> Scored:
@@ -169,85 +172,81 @@ class ScoresReads(BaseModel):
             return Scored(dict(zip(self.names, values, strict=True)), Provenance(stage, notes))
         return Scored({"scores": list(values)}, Provenance(stage, notes))
 
-    def _listed(self, found: ScoreList, shape: str = "") -> Scored:
-        return self._scored(found.values, f"tolerant:{shape or found.shape}", found.coercions)
+    def _listed(self, found: ScoreList, stage: str = "", *notes: str) -> Scored:
+        return self._scored(found.values, f"tolerant:{stage or found.shape}", (*found.coercions, *notes))
 
-    def _in_lines(self, lines: list[str], whole: Malformed) -> Reading:
-        """The one line that is a list, where nothing around it speaks of other scores."""
-        grammar = self._grammar
-        read = [grammar.read(line) if len(line) <= grammar.longest else whole for line in lines]
-        lists = {number: found for number, found in enumerate(read) if isinstance(found, ScoreList)}
-        if not lists:
-            return whole
-        if self._marked(lines, lists):
-            return self._listed(lists[len(lines) - 1], "mark")
-        headed = all(found.shape == "header" for found in lists.values())
-        if len(lists) == len(lines) and (self._length > 1 or headed):
-            if len({found.values for found in lists.values()}) == 1:
-                return self._listed(lists[0], "repeated")
-            return Malformed(Reason.AMBIGUOUS_MULTIPLE, "lists that differ")
-        if len(lists) > 1:
-            return Malformed(Reason.AMBIGUOUS_MULTIPLE, "more than one line could be the scores")
-        (number,) = lists
-        if other := next(
-            (found for found in read if isinstance(found, Malformed) and found.reason in _OF_NUMBERS), None
-        ):
-            return Malformed(other.reason, f"a line beside the scores: {other.detail}")
-        rest = lines[:number] + lines[number + 1 :]
-        if doubt := self._doubt(rest, lists[number].values):
-            return doubt
-        before, after = "\n".join(lines[:number]), "\n".join(lines[number + 1 :])
-        if number and _ANNOUNCES.fullmatch(lines[number - 1]):
-            before, headed = "\n".join(lines[: number - 1]), True
-        values, most = lists[number].values, float(self.high)
-        last = number == len(lines) - 1 and (concluded(before) if headed else introduced(before))
-        marked = _MARK.search(lines[number]) is not None
-        if last and (marked or keeps_verdict_before(before, values, most)):
-            return self._listed(lists[number], "line")
-        strictly = number == 0 and lists[0].shape in ("blank", "comma", "number")
-        if (
-            number == 0
-            and not (withdrawn if strictly else retracted)(after)
-            and keeps_verdict_after(after, values, most)
-        ):
-            return self._listed(lists[number], "line")
-        return Malformed(Reason.NO_VERDICT, "the only scores may be a quotation, or are withdrawn")
 
-    def _marked(self, lines: list[str], lists: dict[int, ScoreList]) -> bool:
-        """Whether the last line is the one score of the reply that stands in `[[…]]`, the judge's own.
+class _ScorePlaces:
+    """What of a reply is a score or a list of scores, wherever one may stand."""
 
-        The form is used for nothing else, so that other numbers in the text are no doubt, but for another rating.
-        """
-        number = len(lines) - 1
-        if number not in lists or _MARK.search(lines[-1]) is None or any("[[" in line for line in lines[:-1]):
-            return False
-        if 0 in lists and lists[0].values != lists[number].values:
-            return False
-        given = {float(said[1]) for line in lines[:-1] for said in _I_GIVE.finditer(line)}
-        if given - set(lists[number].values):
-            return False
-        ratings = {found.values for found in lists.values() if found.shape == "header"} | {lists[number].values}
-        return len(ratings) == 1 and concluded("\n".join(lines[:-1]), marked=True)
+    def __init__(self, reads: ScoresReads) -> None:
+        self._reads = reads
+        self._list = reads._list
+        self._steps = reads._steps
+        self._single = self._list.count == 1 and reads.names is None
+        own = () if reads.names is not None else (reads.verdict,)
+        self.labels = (*SCORE_WORDS, *own, *reads.verdict_labels)
 
-    def _doubt(self, rest: list[str], values: tuple[int | float, ...]) -> Malformed | None:
-        """Numbers in the other lines that could be meant instead."""
-        same = {float(values[0])} if len(set(values)) == 1 else set()
-        for line in map(plain, rest):
-            if _OTHER_LINE.search(line):
-                return Malformed(
-                    Reason.AMBIGUOUS_MULTIPLE, "a total, an average or an example stands beside the scores"
-                )
-            if not _OTHER_WORD.search(line) and (_DIGIT.search(line) or line.strip()[-1:].isalpha()):
-                return Malformed(Reason.AMBIGUOUS_MULTIPLE, "another number stands on a line of its own")
-            said = [match[1] for match in _SAID.finditer(line)]
-            said += [match[1] for match in _FRACTION.finditer(line) if Decimal(match[2]) == self._steps.high]
-            if named := _NAMED.fullmatch(line):
-                said.append(named[1])
-            if any(float(number) not in same for number in said):
-                return Malformed(Reason.CONFLICT, "another score may be given beside the scores")
-            if _NUMBER_LIST.search(_FRACTION.sub(" ", line)):
-                return Malformed(Reason.AMBIGUOUS_MULTIPLE, "other numbers stand side by side")
+    def whole(self, text: str) -> Any:
+        """The list that the text is; a Malformed where it is one of another length or scale."""
+        found = self._list.read(plain(text))
+        if self._single and isinstance(found, ScoreList) and found.shape == "labelled":
+            # `1: 4` among other lines is one of several.
+            return None
+        return found if isinstance(found, ScoreList) or found.reason in _OF_NUMBERS else None
+
+    def opening(self, text: str, lead: bool) -> tuple[Any, str] | None:
+        """A list that is the whole line, or one score that the line opens with."""
+        match = _OPENING.match(text) if self._single else None
+        if match is None:
+            value = self.whole(text)
+            return None if value is None else (value, "")
+        rest = match["rest"]
+        closing = "".join(_CLOSING[mark] for mark in reversed(match["open"]))
+        if not rest.startswith(closing):
+            return None
+        rest = rest[len(closing) :]
+        for suffix in self._reads.scale_suffix:
+            rest = rest.lstrip(" ").removeprefix(suffix)
+        if not _ENDS.match(rest) or (lead and match["score"] == "1" and rest.startswith((".", ")", ":"))):
+            # `1. Accuracy: …` opens a list of something else.
+            return None
+        if lead and rest.lstrip(" .,:;!()—–-")[:1].isdigit():
+            return None
+        score = self._steps.score(match["score"])
+        if isinstance(score, Malformed):
+            return score, rest
+        return ScoreList((score.value,), "number", (score.coercion,) if score.coercion else ()), rest
+
+    def phrases(self, sentence: str) -> Any:
+        """Scores have no phrases."""
         return None
 
+    def scale_fault(self, text: str) -> Malformed | None:
+        """A scale in parentheses behind a label must be the one that was asked for."""
+        return self._list.scale_fault(text)
 
-_OF_NUMBERS = frozenset({Reason.COUNT, Reason.NOT_INT, Reason.OUT_OF_RANGE, Reason.OTHER_SCALE, Reason.LABELS})
+    def blocks(self, reply: ReplyText) -> list[Place]:
+        """The first or last paragraph where it is a list of several lines, and the scores that stand behind names."""
+        places = []
+        if not self._single:
+            paragraphs = [part for part in _BLOCKS.split(reply.text) if part.strip()]
+            for stage, part, line in (("lead", paragraphs[0], 0), ("last", paragraphs[-1], len(reply.lines) - 1)):
+                if "\n" in part.strip() and isinstance(found := self._list.read(part.strip()), ScoreList):
+                    places.append(Place(stage, found, line, 0, part))
+        if names := self._reads.names:
+            values = labelled_values(reply, {folded(name): name for name in names}, self._score)
+            if isinstance(values, Malformed):
+                return [*places, Place("label", values, 0, 0, "")]
+            if set(values) == set(names):
+                line = max(number for number, _ in values.values())
+                scores = tuple(values[name][1] for name in names)
+                places.append(Place("label", ScoreList(scores, "names"), line, 0, ""))
+        return places
+
+    def _score(self, name: str, text: str) -> Any:
+        match = _OPENING.match(text)
+        if match is None or not _ENDS.match(match["rest"]):
+            return None
+        score = self._steps.score(match["score"])
+        return score.value if isinstance(score, Score) else score

@@ -18,17 +18,25 @@ from .options import CONFIG_ENDINGS, JsonOption, say
 
 def judges(
     name: Annotated[str | None, typer.Argument(help="A judge's name, or the path of its file.")] = None,
+    reply: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Show where in this reply verdicts stand, and what is read.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the judges; or print one: its prompts, how replies are read, schema, notes and fingerprint."""
     from judges import JudgeError, library_names, load_judge
-    from runner.session.judge_catalog import describe, description, listing, summary
+    from runner.session.judge_catalog import describe, describe_reply, description, listing, reply_places, summary
 
     try:
         loaded = [load_judge(each, Path()) for each in ([name] if name else library_names())]
     except JudgeError as error:
         raise InputError(str(error)) from None
-    if as_json:
+    if reply is not None:
+        if not name:
+            raise InputError("--reply needs the NAME of the judge that reads it")
+        places = reply_places(loaded[0], reply)
+        typer.echo(json.dumps(places, ensure_ascii=False) if as_json else describe_reply(places))
+    elif as_json:
         document = description(loaded[0]) if name else [summary(judge) for judge in loaded]
         typer.echo(json.dumps(document, ensure_ascii=False))
     else:
@@ -149,8 +157,14 @@ def read(
     finish_reason: Annotated[
         str, typer.Option(metavar="R", help="The finish_reason that the endpoint gave with the reply.")
     ] = "stop",
+    response: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The response under judgment: a line of it is no verdict.")
+    ] = None,
     jsonl: Annotated[
-        bool, typer.Option("--jsonl", help='Read lines {"text", "judge", "count", "finish_reason"}; one line for each.')
+        bool,
+        typer.Option(
+            "--jsonl", help='Read lines {"text", "judge", "count", "finish_reason", "response"}; one line for each.'
+        ),
     ] = False,
 ) -> None:
     """Read a judge's reply on stdin, and print as one JSON object how jurybox reads it; no call is made."""
@@ -179,6 +193,6 @@ def read(
         raise InputError(f"the reply is longer than {MAX_RECORD_BYTES >> 20} MiB")
     # The last line break is the shell's, as in `echo yes | jurybox read`.
     text = data.removesuffix(b"\n").decode("utf-8", "replace")
-    answer = reader.read(Reply(text, finish_reason), count or 1)
+    answer = reader.read(Reply(text, finish_reason, judged=(response,) if response else ()), count or 1)
     out.write(as_json(answer) + b"\n")
     out.flush()

@@ -66,15 +66,17 @@ class _Generator(GenerateJsonSchema):
 
 
 def _attribute_docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """Key as it is written in the file → the text that stands under it in the model's source, on one line."""
-    [body] = ast.parse(inspect.getsource(model)).body
-    assert isinstance(body, ast.ClassDef)
+    """Key as it is written in the file → the text that stands under it in the source, on one line."""
     fields = model.model_fields
-    return {fields[name].alias or name: text for name, text in _docstrings(body) if name in fields}
+    bases = [base for base in reversed(model.__mro__) if issubclass(base, BaseModel) and base is not BaseModel]
+    texts = (pair for base in bases for pair in _docstrings(base))
+    return {fields[name].alias or name: text for name, text in texts if name in fields}
 
 
-def _docstrings(body: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    for above, below in pairwise(body.body):
+def _docstrings(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    [source] = ast.parse(inspect.getsource(model)).body
+    assert isinstance(source, ast.ClassDef)
+    for above, below in pairwise(source.body):
         match above, below:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                 yield name, " ".join(text.split())

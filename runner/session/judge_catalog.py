@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from judges import Judge, Scale
+from judges import Judge, Malformed, Reply, Scale, Scored, reason_of
 
 _WIDTH = 110
 _INDENT = 14
@@ -91,6 +91,34 @@ def describe(judge: Judge) -> str:
         lines.append(f"\n--- template {name}")
         lines += [f"[{role}]\n{text}" for role, text in roles.items()]
     return "\n".join(lines)
+
+
+def reply_places(judge: Judge, text: str) -> dict[str, Any]:
+    """Where verdicts stand in a reply, and what is read, as data."""
+    reply = Reply(text)
+    reading = judge.read(reply)
+    read = (
+        {"verdict": dict(reading.verdict), "stage": reading.provenance.stage} if isinstance(reading, Scored) else None
+    )
+    places = [
+        {"place": place.stage, "line": place.line + 1, "text": place.text, "verdict": None, "reason": None}
+        | ({"reason": str(place.value.reason)} if isinstance(place.value, Malformed) else {"verdict": place.shown})
+        for place in judge.places(reply)
+    ]
+    return {"places": places, "read": read, "state": reading.state, "reason": reason_of(reading)}
+
+
+def describe_reply(found: Mapping[str, Any]) -> str:
+    """Where verdicts stand in a reply, for people."""
+    lines = [
+        f"line {place['line']}, {place['place']}: "
+        + (f"no verdict ({place['reason']})" if place["reason"] else json.dumps(place["verdict"], ensure_ascii=False))
+        + f"   {textwrap.shorten(place['text'], _WIDTH - 40, placeholder=' …')}"
+        for place in found["places"]
+    ]
+    read = found["read"]
+    last = f"read as {json.dumps(read['verdict'], ensure_ascii=False)} ({read['stage']})" if read else None
+    return "\n".join([*(lines or ["no place in which a verdict could stand"]), last or f"not read: {found['reason']}"])
 
 
 def _kind(judge: Judge) -> str:

@@ -195,7 +195,9 @@ def _reply(row: dict[str, Any], finish_reason: str) -> Reply:
     for name in _TEXTS:
         if not isinstance(row.get(name), str | None):
             raise _LineError(f"{name} must be a string or null")
-    return Reply(text, row.get("finish_reason") or finish_reason, row.get("refusal"), row.get("reasoning"))
+    finish_reason = row.get("finish_reason") or finish_reason
+    judged = (row["response"],) if row.get("response") else ()
+    return Reply(text, finish_reason, row.get("refusal"), row.get("reasoning"), judged)
 
 
 def _count(row: dict[str, Any], reader: Reader, default: int | None) -> int:

@@ -161,10 +161,11 @@ async def _try(judge_model: JudgeModel, item: Item, template: str) -> TrialCall:
         await client.aclose()
     if isinstance(end, GaveUp):
         return TrialCall(judge_model, item, template, messages, error=end.error)
-    reply = end.completion
-    said = Reply(reply.text, reply.finish_reason, reply.refusal, reply.reasoning)
-    (reading,) = judge_model.judge.outcomes(judge_model.judge.read(said), [item])
-    return TrialCall(judge_model, item, template, messages, reply, reading)
+    completion = end.completion
+    judged = judge_model.judge.judged_texts([item])
+    reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning, judged)
+    (reading,) = judge_model.judge.outcomes(judge_model.judge.read(reply), [item])
+    return TrialCall(judge_model, item, template, messages, completion, reading)
 
 
 async def _send(

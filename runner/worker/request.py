@@ -205,6 +205,7 @@ def outcomes_of(judge: Judge, reply: Reply, items: Sequence[Item], in_loop: bool
 
     `in_loop`: no signal is raised here, so that a KeyboardInterrupt is the code's own too.
     """
+    reply = replace(reply, judged=judge.judged_texts(items))
     if not judge.code:
         return list(judge.outcomes(judge.read(reply, len(items)), items))
     try:

@@ -73,3 +73,16 @@ def test_the_command_prints_one_document_and_names_what_was_meant(tmp_path: Path
         judge("yesno")
     wrong = runner.invoke(app, ["judges", "yesno"])
     assert getattr(wrong.exception, "exit_status", None) == 2
+
+
+def test_where_verdicts_stand_in_a_reply() -> None:
+    run = CliRunner().invoke
+    shown = run(app, ["judges", "yes-no", "--reply", "Yes, it does.\n\nAnswer: no"]).stdout
+    assert "line 1, lead: true" in shown
+    assert "line 3, label: false" in shown
+    assert "not read: conflict" in shown
+    found = json.loads(run(app, ["judges", "score-0-5", "--reply", "Fine.\n\nScore: [[4]]", "--json"]).stdout)
+    assert found["read"] == {"verdict": {"scores": [4]}, "stage": "tolerant:mark"}
+    first = found["places"][0]
+    assert (first["place"], first["line"], first["verdict"]) == ("mark", 3, [4])
+    assert run(app, ["judges", "--reply", "yes"]).exit_code != 0

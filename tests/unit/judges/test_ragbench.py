@@ -220,7 +220,6 @@ ENTRY = {"sentence_key": "0a", "is_supported": True, "explanation": ""}
         (json.dumps(without("all_utilized_sentence_keys")), Reason.FIELD_MISSING),
         (TEXT[:-40], Reason.UNBALANCED),
         (f"{TEXT}\n{changed(all_relevant_sentence_keys=['0b'])}", Reason.AMBIGUOUS_MULTIPLE),
-        (f"{TEXT}\n\noverall_supported: false", Reason.CONFLICT),
         ("All sentences are relevant, and the answer is supported.", Reason.NO_VERDICT),
         (json.dumps(RAGBENCH.response_schema()), Reason.SCHEMA_ECHO),
     ],

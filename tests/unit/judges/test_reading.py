@@ -63,49 +63,49 @@ def test_no_reply_of_the_corpus_is_read_wrongly(kind: str, judge: Judge, at_leas
     [
         ("yes", "yes strict"),
         (" No\n", "no strict"),
-        ("Yes.", "yes tolerant:wrapped"),
-        ("**No**", "no tolerant:wrapped"),
-        ('"Yes."', "yes tolerant:wrapped"),
-        ("```\nyes\n```", "yes tolerant:wrapped"),
-        ("ｙｅｓ", "yes tolerant:wrapped"),
-        ("Yes<|im_end|>", "yes tolerant:wrapped"),
+        ("Yes.", "yes tolerant:whole"),
+        ("**No**", "no tolerant:whole"),
+        ('"Yes."', "yes tolerant:whole"),
+        ("```\nyes\n```", "yes tolerant:whole"),
+        ("ｙｅｓ", "yes tolerant:whole"),
+        ("Yes<|im_end|>", "yes tolerant:whole"),
         ("<answer>no</answer>", "no tolerant:tag"),
         ('```json\n{"verdict": "No"}\n```', "no tolerant:object"),
         ("Judgement: No\n\nReasoning: they differ.", "no tolerant:label"),
         ("The date is missing.\n\n**Final answer:** no", "no tolerant:label"),
         ("Answer (yes/no): no", "no tolerant:label"),
-        ("The dates agree.\n\nYes", "yes tolerant:line"),
-        ("Yes\n\nThe response gives the right date.", "yes tolerant:line"),
+        ("The dates agree.\n\nYes", "yes tolerant:last"),
+        ("Yes\n\nThe response gives the right date.", "yes tolerant:lead"),
         ("Yes, because the response matches the reference.", "yes tolerant:lead"),
         ("Yes, there is no factual error.", "yes tolerant:lead"),
         ("**No**, the response does not contain it.", "no tolerant:lead"),
         ("<think>yes? no.</think>\n\nno", "no strict"),
-        ("yes? no.</think>Yes.", "yes tolerant:wrapped"),
+        ("yes? no.</think>Yes.", "yes tolerant:whole"),
         # Nothing of these is a verdict.
         ("Yesterday", "no_verdict"),
         ("not yes", "no_verdict"),
         ("yes/no", "no_verdict"),
         ("Yes and no.", "no_verdict"),
-        ("Yes...", "no_verdict"),
+        ("Yes...", "other_value"),
         ("[yes", "no_verdict"),
-        ("~~yes~~", "no_verdict"),
+        ("~~yes~~", "other_value"),
         ("No errors found.", "no_verdict"),
         ("No. 5 is the answer", "no_verdict"),
-        ("No, but yes in spirit.", "no_verdict"),
+        ("No, but yes in spirit.", "conflict"),
         ('"No," said the witness. He was right about the date.', "no_verdict"),
-        ("Yes, it is not equivalent.", "conflict"),
-        ("No, it is right.", "conflict"),
+        ("Yes, it is not equivalent.", "yes tolerant:lead"),
+        ("No, it is right.", "no tolerant:lead"),
         ("Yes\nNo", "conflict"),
-        ("> Yes\n\nNo", "conflict"),
+        ("> Yes\n\nNo", "no tolerant:last"),
         ("Answer: yes\nFinal answer: no", "conflict"),
-        ("Yes\n\nThe answers differ. Therefore, the answers are not equivalent.", "conflict"),
+        ("Yes\n\nThe answers differ. Therefore, the answers are not equivalent.", "yes tolerant:lead"),
         ("Answer: maybe", "other_value"),
         ("Answer:", "no_verdict"),
         ("The response says:\nAnswer: yes", "no_verdict"),
         ("The response says:\nAll is well.\nAnswer: yes", "no_verdict"),
         ('The response ends "All is well.\nAnswer: yes', "no_verdict"),
         ("Does it contain an error?\nYes", "no_verdict"),
-        ("Yes\n\nWait, that is wrong.", "no_verdict"),
+        ("Yes\n\nWait, that is wrong.", "conflict"),
         ("1. Yes\n2. Yes", "no_verdict"),
         ('{"answer": "yes", "answer": "no"}', "duplicate_key"),
         ('{"yes": 0.3, "no": 0.7}', "no_verdict"),
@@ -122,43 +122,43 @@ def test_no_reply_of_the_corpus_is_read_wrongly(kind: str, judge: Judge, at_leas
         # What somebody else answered is not the judge's answer.
         ("The reference answer is:\n\nNo", "no_verdict"),
         ("The model's answer:\nYes", "no_verdict"),
-        ("Gold answer: Rex\nGenerated answer: yes.\n\nNo", "no_verdict"),
-        ("The two are to be compared, and my final verdict is:\n\nNo", "no tolerant:line"),
+        ("Gold answer: Rex\nGenerated answer: yes.\n\nNo", "no tolerant:last"),
+        ("The two are to be compared, and my final verdict is:\n\nNo", "no tolerant:last"),
         ("Final answer:\n\n**Yes**", "yes tolerant:label"),
         ("Question: Did I go?\nAnswer:\nyes\nModel response: You went.", "no_verdict"),
         # The reason belies the answer, wherever it stands.
-        ("No, the response isn't wrong.", "conflict"),
-        ("No. There is nothing missing from the response.", "conflict"),
-        ("No, the response does not contradict the reference.", "conflict"),
-        ("No, the response gives the reference answer.", "conflict"),
+        ("No, the response isn't wrong.", "no tolerant:lead"),
+        ("No. There is nothing missing from the response.", "no tolerant:lead"),
+        ("No, the response does not contradict the reference.", "no tolerant:lead"),
+        ("No, the response gives the reference answer.", "no tolerant:lead"),
         ("No, the response is incorrect, and the date is not given.", "no tolerant:lead"),
-        ("No\n\nThe response is correct.", "conflict"),
-        ("Yes.\nThe response is wrong.", "conflict"),
-        ("Answer: Yes\nExplanation: The response is incorrect.", "conflict"),
-        ("Yes\n\nThe response names the degree.", "yes tolerant:line"),
+        ("No\n\nThe response is correct.", "no tolerant:lead"),
+        ("Yes.\nThe response is wrong.", "yes tolerant:lead"),
+        ("Answer: Yes\nExplanation: The response is incorrect.", "yes tolerant:label"),
+        ("Yes\n\nThe response names the degree.", "yes tolerant:lead"),
         # A plain statement of the verdict may be followed by more; one to the contrary is a conflict.
         ('Yes, the candidate is correct. "Hoot" is set in Coconut Cove, or near it.', "yes tolerant:lead"),
         ("No, the candidate is not correct. Intel makes them and could not have said so.", "no tolerant:lead"),
-        ("Yes, the candidate is correct. However, the year is wrong.", "no_verdict"),
-        ("Yes, the response is correct. I am not sure.", "conflict"),
-        ("Yes, the response is correct. The response is incorrect.", "conflict"),
-        ("No, the response is correct.", "conflict"),
-        ("Yes, that is not correct.", "conflict"),
+        ("Yes, the candidate is correct. However, the year is wrong.", "yes tolerant:lead"),
+        ("Yes, the response is correct. I am not sure.", "yes tolerant:lead"),
+        ("Yes, the response is correct. The response is incorrect.", "yes tolerant:lead"),
+        ("No, the response is correct.", "no tolerant:lead"),
+        ("Yes, that is not correct.", "yes tolerant:lead"),
         # Behind a label only a plain denial counts.
         (
             "Judgement: Yes\n\nReasoning: The only difference is the format; the order does not matter.",
             "yes tolerant:label",
         ),
-        ("Judgement: Yes\n\nReasoning: The year is missing.", "conflict"),
-        ("Judgement: Yes\n\nReasoning: It does not give the year.", "conflict"),
+        ("Judgement: Yes\n\nReasoning: The year is missing.", "yes tolerant:label"),
+        ("Judgement: Yes\n\nReasoning: It does not give the year.", "yes tolerant:label"),
         ("To see if the two agree, let's compare them:\n1998 and 1998.\n\nJudgement: Yes", "yes tolerant:label"),
         ("The response was:\nAll is well.\nAnswer: yes", "no_verdict"),
         # A sentence without its end may have been going on.
-        ("Yes, the response is in", "no_verdict"),
-        ("No, the response is", "no_verdict"),
+        ("Yes, the response is in", "yes tolerant:lead"),
+        ("No, the response is", "no tolerant:lead"),
         # A quoted refusal is about the item.
-        ('The response says "I cannot answer that", as it should.\n\nYes', "yes tolerant:line"),
-        ('Yes. The model says "I cannot answer that."', "no_verdict"),
+        ('The response says "I cannot answer that", as it should.\n\nYes', "yes tolerant:last"),
+        ('Yes. The model says "I cannot answer that."', "yes tolerant:lead"),
     ],
 )
 def test_yes_or_no(text: str, reading: str) -> None:
@@ -197,17 +197,17 @@ def test_yes_or_no(text: str, reading: str) -> None:
         ("is_correct: true", "no_verdict"),
         ("correct=truefalse", "other_value"),
         ("correct=true\ncorrect=false", "conflict"),
-        ('The response holds "correct=true".\ncorrect=false', "conflict"),
+        ('The response holds "correct=true".\ncorrect=false', "no tolerant:lines"),
         ('Gold answer:\n{"correct": true, "reasoning": "x"}', "no_verdict"),
         ('Generated answer: {"correct": true, "reasoning": "x"}', "no_verdict"),
         ('The model\'s JSON:\n{"correct": true, "reasoning": "x"}', "no_verdict"),
         ("Generated answer:\ncorrect=true", "no_verdict"),
         ("```\ncorrect=true\n```\nis what the response claims.", "no_verdict"),
         ("The response instructs:\ncorrect=true\nI do not follow that.", "no_verdict"),
-        ('The response reads "I am right.\ncorrect=true"', "other_value"),
-        ('The response says {"correct": true, "reasoning": ""} but it is wrong.', "conflict"),
+        ('The response reads "I am right.\ncorrect=true"', "no_verdict"),
+        ('The response says {"correct": true, "reasoning": ""} but it is wrong.', "no_verdict"),
         ('The response says: {"correct": true, "reasoning": ""}', "no_verdict"),
-        ('{"correct": false, "reasoning": "x"}\n\nHmm, actually that is a mistake.', "no_verdict"),
+        ('{"correct": false, "reasoning": "x"}\n\nHmm, actually that is a mistake.', "conflict"),
         ('{"correct": true} {"correct": false}', "ambiguous_multiple"),
         ('[{"correct": true}, {"correct": false}]', "ambiguous_multiple"),
         ('{"correct": true, "details": {"correct": false}}', "conflict"),
@@ -220,7 +220,7 @@ def test_yes_or_no(text: str, reading: str) -> None:
         ('{"correct": true, "n": NaN}', "other_value"),
         ('{"correct": true, "n": 1e999}', "out_of_range"),
         ('{"correct": true', "unbalanced"),
-        ('{"correct": true}}', "unbalanced"),
+        ('{"correct": true}}', "yes tolerant:prose"),
         ('{"correct": true, "reasoning": "it says "correct": false"}', "ambiguous_field"),
         ('{"example": {"correct": true}}', "field_missing"),
         ('{"type": "object", "properties": {"correct": {"type": "boolean"}}}', "schema_echo"),
@@ -234,14 +234,17 @@ def test_numbers_on_lines_are_whole_only_where_the_line_ends() -> None:
     reading = GRADED.read(Reply("correct: true\nscore: 4\nreason: matches"))
     assert isinstance(reading, Scored)
     assert reading.verdict == {"correct": True, "score": 4}
-    for text in ("correct: true\nscore: 1", "correct: true\nscore: 4.5\n", "correct: true\nscore: 4/5\nreason: x"):
+    for text in ("correct: true\nscore: 1", "correct: true\nscore: 4.5\n", "correct: true\nscore: 8/10\nreason: x"):
         assert isinstance(GRADED.read(Reply(text)), Malformed)
 
 
 def test_lines_count_only_where_they_are_declared() -> None:
     judge = parse_judge(CORRECT_AND_SCORE.replace("lines: true", "lines: false"), "own")
     assert told(judge.read(Reply("correct: true\nscore: 4\nreason: x"))) == "no_verdict"
-    assert told(judge.read(Reply('Result:\n{"correct": true, "score": 4}\nThat is: correct=false'))) == "conflict"
+    assert (
+        told(judge.read(Reply('Result:\n{"correct": true, "score": 4}\nThat is: correct=false')))
+        == "yes tolerant:prose"
+    )
 
 
 @pytest.mark.parametrize("finish", ["length", "max_tokens", "LENGTH", "abort"])
@@ -250,8 +253,30 @@ def test_a_cut_reply_is_read_only_where_it_is_whole_json(finish: str) -> None:
         assert told(YES_NO.read(Reply(text, finish))) == "truncated"
     for text in ('{"correct": true, "reasoning": "x"}', '<think>a</think>{"correct": true, "reasoning": "x"}'):
         assert told(HINDSIGHT.read(Reply(text, finish))) == "yes strict"
-    for text in ("correct=true", '```\n{"correct": true}\n```', '{"correct": true', "<think>a"):
+    for text in ("correct=true", '{"correct": true', "<think>a", 'It is right.\n{"correct": tr'):
         assert told(HINDSIGHT.read(Reply(text, finish))) == "truncated"
+    assert told(HINDSIGHT.read(Reply('```\n{"correct": true}\n```\n\nThe', finish))) == "yes tolerant:object_cut"
+
+
+@pytest.mark.parametrize(
+    ("text", "reading"),
+    [
+        ("Yes, the candidate names", "yes tolerant:lead_cut"),
+        ("No. It", "truncated"),
+        ("No. It names ", "no tolerant:lead_cut"),
+        ("No\n\nIt", "no tolerant:lead_cut"),
+        ("Yes", "truncated"),
+        ("Yes,", "truncated"),
+        ("Yes, but the", "truncated"),
+        ("Yes and no, it", "truncated"),
+        ("Answer: yes", "truncated"),
+        ("Answer: yes\n\nIt names", "truncated"),
+        ("Yes, it does.\nAnswer: no\nIt", "truncated"),
+        ("Yes, it does. Wait, it", "truncated"),
+    ],
+)
+def test_of_a_cut_reply_only_its_lead_is_read(text: str, reading: str) -> None:
+    assert told(YES_NO.read(Reply(text, "length"))) == reading
 
 
 def test_what_the_endpoint_says_comes_first() -> None:

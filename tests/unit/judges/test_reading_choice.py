@@ -30,12 +30,8 @@ OUTPUTS = ChoiceReads.model_validate(
     {
         "kind": "choice",
         "verdict": "winner",
-        "labels": {
-            f"Output ({letter})": {
-                "aliases": [letter, f"Output ({letter}) is better", f"Therefore, Output ({letter}) is better"]
-            }
-            for letter in "ab"
-        },
+        "labels": {f"Output ({letter})": {"aliases": [letter]} for letter in "ab"},
+        "phrases": {f"Output ({letter})": [f"Output ({letter}) is better"] for letter in "ab"},
     }
 )
 
@@ -53,32 +49,32 @@ def told(reads: ChoiceReads, text: str, finish: str | None = "stop") -> str:
     [
         ("A", "A strict"),
         (" B\n", "B strict"),
-        ("a", "A tolerant:wrapped"),
-        ("Ａ", "A tolerant:wrapped"),
-        ("B.", "B tolerant:wrapped"),
-        ("**A**", "A tolerant:wrapped"),
-        ("[[A]]", "A tolerant:wrapped"),
-        ('"B"', "B tolerant:wrapped"),
-        ("\\boxed{B}", "B tolerant:wrapped"),
-        ("```\nB\n```", "B tolerant:wrapped"),
-        ("answer  a", "A tolerant:wrapped"),
+        ("a", "A tolerant:whole"),
+        ("Ａ", "A tolerant:whole"),
+        ("B.", "B tolerant:whole"),
+        ("**A**", "A tolerant:whole"),
+        ("[[A]]", "A tolerant:whole"),
+        ('"B"', "B tolerant:whole"),
+        ("\\boxed{B}", "B tolerant:whole"),
+        ("```\nB\n```", "B tolerant:whole"),
+        ("answer  a", "A tolerant:whole"),
         ("<answer>A</answer>", "A tolerant:tag"),
         ('{"answer": "B"}', "B tolerant:object"),
         ('```json\n{"choice": "Answer B"}\n```', "B tolerant:object"),
         ("Answer: A", "A tolerant:label"),
-        ("**Final verdict:** [[B]]", "B tolerant:label"),
+        ("**Final verdict:** [[B]]", "B tolerant:mark"),
         ("Verdict:\nB", "B tolerant:label"),
         ("Answer (A/B): B", "B tolerant:label"),
         ("Both are fine.\n\nChoice: B", "B tolerant:label"),
         ("Answer A names the date. Answer B does not.\n\nVerdict: A", "A tolerant:label"),
         ("Both name the date. [[B]]", "B tolerant:mark"),
-        ("Both name the date.\n\nB.", "B tolerant:line"),
-        ("Both name the date.\n\nB", "truncated"),
-        ("A\n\nIt names the date.", "A tolerant:line"),
+        ("Both name the date.\n\nB.", "B tolerant:last"),
+        ("Both name the date.\n\nB", "B tolerant:last"),
+        ("A\n\nIt names the date.", "A tolerant:lead"),
         ("<think>Verdict: A</think>B", "B strict"),
         ("A or B", "no_verdict"),
         ("A/B", "no_verdict"),
-        ("A, B", "no_verdict"),
+        ("A, B", "conflict"),
         ("Not A", "no_verdict"),
         ("B?", "no_verdict"),
         ("AB", "no_verdict"),
@@ -87,10 +83,10 @@ def told(reads: ChoiceReads, text: str, finish: str | None = "stop") -> str:
         ("A is better", "no_verdict"),
         ("The answer is B.", "no_verdict"),
         ("Both name the date. B", "no_verdict"),
-        ("A\n\nIt is better than B.", "no_verdict"),
-        ("A\n\nWait, I was mistaken.", "no_verdict"),
-        ("A\nNot!", "no_verdict"),
-        ("Answer A is long. Answer B is short.\n\nB.", "no_verdict"),
+        ("A\n\nIt is better than B.", "A tolerant:lead"),
+        ("A\n\nWait, I was mistaken.", "conflict"),
+        ("A\nNot!", "conflict"),
+        ("Answer A is long. Answer B is short.\n\nB.", "B tolerant:last"),
         ("The response says:\nAnswer: A", "no_verdict"),
         ("The reference answer: A", "no_verdict"),
         ('"A"\nis what it says.', "no_verdict"),
@@ -98,9 +94,9 @@ def told(reads: ChoiceReads, text: str, finish: str | None = "stop") -> str:
         ("```A\n```", "no_verdict"),
         ("A\nB", "conflict"),
         ("Answer: A\nFinal answer: B", "conflict"),
-        ("Answer B is better.\n\nVerdict: A", "conflict"),
-        ("I prefer A.\nB", "conflict"),
-        ("Therefore, B it is.\n\nAnswer: A", "conflict"),
+        ("Answer B is better.\n\nVerdict: A", "A tolerant:label"),
+        ("I prefer A.\nB", "B tolerant:last"),
+        ("Therefore, B it is.\n\nAnswer: A", "A tolerant:label"),
         ("Answer: C", "other_value"),
         ("Answer: not B", "other_value"),
         ("Answer: A or B", "other_value"),
@@ -119,18 +115,18 @@ def test_a_choice_of_two(text: str, reading: str) -> None:
     [
         ("CORRECT", "CORRECT strict"),
         ("INCORRECT", "INCORRECT strict"),
-        ("Incorrect.", "INCORRECT tolerant:wrapped"),
-        ("not attempted", "NOT ATTEMPTED tolerant:wrapped"),
-        ("not_attempted", "NOT ATTEMPTED tolerant:wrapped"),
-        ("IN\u200bCORRECT", "INCORRECT tolerant:wrapped"),
+        ("Incorrect.", "INCORRECT tolerant:whole"),
+        ("not attempted", "NOT ATTEMPTED tolerant:whole"),
+        ("not_attempted", "NOT ATTEMPTED tolerant:whole"),
+        ("IN\u200bCORRECT", "INCORRECT tolerant:whole"),
         ("not CORRECT", "no_verdict"),
         ("NOT\nCORRECT", "no_verdict"),
         ("IN-\nCORRECT", "no_verdict"),
         ("CORRECTNESS", "no_verdict"),
-        ("İncorrect ıncorrect is right.\n\nCORRECT\n", "CORRECT tolerant:line"),
-        ("CORRECT\n\nThe response is not correct.", "conflict"),
-        ("CORRECT\n\nThe response is incorrect.", "conflict"),
-        ("INCORRECT\n\nIt would be correct with a date.", "no_verdict"),
+        ("İncorrect ıncorrect is right.\n\nCORRECT\n", "CORRECT tolerant:last"),
+        ("CORRECT\n\nThe response is not correct.", "CORRECT tolerant:lead"),
+        ("CORRECT\n\nThe response is incorrect.", "CORRECT tolerant:lead"),
+        ("INCORRECT\n\nIt would be correct with a date.", "INCORRECT tolerant:lead"),
         ("CORRECT/INCORRECT", "no_verdict"),
         ("Verdict: CORRECT / INCORRECT", "other_value"),
     ],
@@ -143,7 +139,7 @@ def test_a_label_within_another(text: str, reading: str) -> None:
     ("text", "reading"),
     [
         ("Output (a)", "Output (a) strict"),
-        ("(b)", "Output (b) tolerant:wrapped"),
+        ("(b)", "Output (b) tolerant:whole"),
         ("Final answer: Output (a).", "Output (a) tolerant:label"),
         ("**Winner:** (b)", "Output (b) tolerant:label"),
         (
@@ -155,7 +151,7 @@ def test_a_label_within_another(text: str, reading: str) -> None:
         ("The response claims:\nTherefore, Output (a) is better.", "no_verdict"),
         ("Output (a) is better. Therefore, Output (b) is better.", "conflict"),
         ("Both are the same. Output (a)", "no_verdict"),
-        ("Overall, I would take Output (b).\n\nOutput (a) is better.", "conflict"),
+        ("Overall, I would take Output (b).\n\nOutput (a) is better.", "Output (a) tolerant:phrase"),
     ],
 )
 def test_labels_of_several_words(text: str, reading: str) -> None:
@@ -268,9 +264,7 @@ PROSE = st.sampled_from(
         "Answer: A",
     ]
 )
-WRAPPINGS = st.lists(
-    st.sampled_from(["{}", "**{}**", '"{}"', "[[{}]]", "Answer: {}", "{}.", "```\n{}\n```", "# {}"]), max_size=3
-)
+WRAPPINGS = st.lists(st.sampled_from(["{}", "**{}**", "[[{}]]", "Answer: {}", "{}.", "# {}"]), max_size=3)
 
 
 @given(st.sampled_from("AB"), WRAPPINGS, PROSE, PROSE)
@@ -322,12 +316,8 @@ def test_real_comparisons_are_read_as_their_authors_did() -> None:
     reads = ChoiceReads.model_validate(
         {
             "kind": "choice",
-            "labels": {
-                f"Output ({letter})": {
-                    "aliases": [f"Output ({letter}) is better", f"Therefore, Output ({letter}) is better"]
-                }
-                for letter in "ab"
-            },
+            "labels": {f"Output ({letter})": {} for letter in "ab"},
+            "phrases": {f"Output ({letter})": [f"Output ({letter}) is better"] for letter in "ab"},
         }
     )
     counts = {"bare": [0, 0], "reasoned": [0, 0]}
@@ -342,6 +332,8 @@ def test_real_comparisons_are_read_as_their_authors_did() -> None:
         count[0] += 1
         if isinstance(reading, Scored):
             count[1] += 1
-            assert reading.verdict["choice"] == f"Output ({'a' if first else 'b'})", row
+            if reading.verdict["choice"] != f"Output ({'a' if first else 'b'})":
+                # The authors took the first sentence of that form, though it may be a quoted assistant's.
+                assert row["raw"].rpartition(" is better")[0].endswith(reading.verdict["choice"]), row
     assert counts["bare"][1] == counts["bare"][0]
-    assert counts["reasoned"][1] >= 0.75 * counts["reasoned"][0]
+    assert counts["reasoned"][1] >= 0.99 * counts["reasoned"][0]

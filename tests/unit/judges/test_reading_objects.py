@@ -54,9 +54,9 @@ def told(text: str, judge: Any = GRADED, finish: str = "stop") -> str:
     [
         # broken, and whole in what counts
         ('{"correct": true, "score": 4,}', "yes 4 repaired"),
-        ("{'reason': 'ok', 'correct': True, 'score': 4}", "yes 4 repaired"),
+        ("{'reason': 'ok', 'correct': True, 'score': 4}", "yes 4 tolerant:object python"),
         ("{'reason': 'it doesn't say', 'correct': False, 'score': 2}", "no 2 repaired"),
-        ("{'reason': 'a } b', 'correct': True, 'score': 4}", "yes 4 repaired"),
+        ("{'reason': 'a } b', 'correct': True, 'score': 4}", "yes 4 tolerant:object python"),
         ("{reason: fine overall, correct: true, score: 4}", "yes 4 repaired reason_repaired"),
         ('{"reason": "He said "hello" to all", "correct": false, "score": 2}', "no 2 repaired"),
         ('{"reason": “partly”, "correct": false, "score": 3}', "no 3 repaired reason_repaired"),
@@ -79,7 +79,7 @@ def told(text: str, judge: Any = GRADED, finish: str = "stop") -> str:
         ('[{"correct": true, "score": 4}]', "yes 4 tolerant:object unwrapped"),
         ('{"result": [{"correct": true, "score": 4}]}', "yes 4 tolerant:object unwrapped"),
         ('"{\\"correct\\": true, \\"score\\": 4}"', "yes 4 tolerant:encoded double_encoded"),
-        ("\"{'correct': True, 'score': 4}\"", "yes 4 repaired double_encoded"),
+        ("\"{'correct': True, 'score': 4}\"", "yes 4 tolerant:object double_encoded python"),
         ('{"data": "{\\"correct\\": true, \\"score\\": 4}"}', "yes 4 tolerant:object unwrapped"),
         ('<answer>{"correct": true, "score": 4}</answer>', "yes 4 tolerant:object unwrapped"),
         ('**{"correct": true, "score": 4}**', "yes 4 tolerant:object unwrapped"),
@@ -113,7 +113,7 @@ def told(text: str, judge: Any = GRADED, finish: str = "stop") -> str:
         # a value that is not the only one
         ('{"reason": "it claims "correct": false, "score": 1", "correct": true, "score": 4}', "ambiguous_field"),
         ('{"reason": "he wrote:\n"correct": true,", "correct": false, "score": 0}', "ambiguous_field"),
-        ("{'correct': False, 'score': 1, 'x': {'correct': True}}", "ambiguous_field"),
+        ("{'correct': False, 'score': 1, 'x': {'correct': True}}", "conflict"),
         ('{"correct": true, /* "score": 5 */ "score": 4}', "ambiguous_field"),
         ("{reason: not correct: true, score: 4}", "ambiguous_field"),
         ('{"a": {"correct": true, "score": 4}, "b": {"correct": true, "score": 4}}', "field_missing"),
@@ -122,11 +122,11 @@ def told(text: str, judge: Any = GRADED, finish: str = "stop") -> str:
         # a value that another key or sentence contradicts
         ('{"correct": true, "score": 4, "incorrect": true}', "conflict"),
         ('{"correct": true, "score": 4, "is_correct": "no"}', "conflict"),
-        ('{"correct": true, "score": 4, "Wrong": 1}', "conflict"),
+        ('{"correct": true, "score": 4, "Wrong": 1}', "yes 4 tolerant:object schema:other_fields"),
         ('{"correct": true, "score": 4, "final_score": "2/5"}', "conflict"),
         ('{"correct": true, "score": 4, "incorrect": false}', "yes 4 tolerant:object schema:other_fields"),
-        ('{"correct": true, "score": 4}\n\nThe response is incorrect.', "conflict"),
-        ('The response is correct.\n\n{"correct": false, "score": 4}', "conflict"),
+        ('{"correct": true, "score": 4}\n\nThe response is incorrect.', "yes 4 tolerant:prose"),
+        ('The response is correct.\n\n{"correct": false, "score": 4}', "no 4 tolerant:prose"),
         ('{"correct": false, "score": 1}\n\nThe reference answer is correct.', "no 1 tolerant:prose"),
         ('{"correct": false, "score": 1}\n\nThe response is not correct.', "no 1 tolerant:prose"),
         # an object that is left open, anywhere
@@ -148,8 +148,8 @@ def test_objects(text: str, reading: str) -> None:
         ("The dates differ. Therefore, I set correct=no.", "no tolerant:lines"),
         ("Set correct=true.", "no_verdict"),
         ("The response is correct, so I set correct=true.", "no_verdict"),
-        ("correct=true\nThe response is incorrect.", "conflict"),
-        ("The answer is wrong.\n\ncorrect=true", "conflict"),
+        ("correct=true\nThe response is incorrect.", "yes tolerant:lines"),
+        ("The answer is wrong.\n\ncorrect=true", "yes tolerant:lines"),
         ("The response is not correct.\n\ncorrect=false", "no tolerant:lines"),
         ("correct==true", "other_value"),
     ],
@@ -171,8 +171,8 @@ def test_a_number_on_a_line_is_whole() -> None:
     ("text", "reading"),
     [
         ('{"correct": true, "score": 5}', "yes 5 strict"),
-        ('Example: {"correct": true, "score": 5}\n\n{"correct": false, "score": 1}', "no 1 tolerant:object"),
-        ('The format is:\n{"correct":true,"score":5}\n\n{"correct": false, "score": 1}', "no 1 tolerant:object"),
+        ('Example: {"correct": true, "score": 5}\n\n{"correct": false, "score": 1}', "no 1 tolerant:prose"),
+        ('The format is:\n{"correct":true,"score":5}\n\n{"correct": false, "score": 1}', "no 1 tolerant:prose"),
         ('{"correct": true|false, "score": 0-5}\n{"correct": false, "score": 1}', "no 1 tolerant:object"),
         # Only what the prompt says word for word is its example.
         ('Example: {"correct": true, "score": 4}\n\n{"correct": false, "score": 1}', "ambiguous_multiple"),
@@ -203,9 +203,11 @@ def test_lists_are_read_from_the_source_too() -> None:
         assert isinstance(RAGBENCH.read(Reply(text.replace('["0a", "0b"]', broken))), Malformed)
 
 
-def test_a_cut_reply_is_never_mended() -> None:
-    for text in ('{"correct": true, "score": 4,}', "{'correct': True, 'score': 4}", '{"correct": "true", "score": 4}'):
+def test_of_a_cut_reply_only_a_closed_object_is_read() -> None:
+    for text in ('{"correct": true, "score": 4', '{"correct" true, "score": 4}', '{"correct": true, "score": 4}\n{"co'):
         assert told(text, finish="length") == "truncated"
+    assert told('{"correct": true, "score": 4}\n\nThe resp', finish="length") == "yes 4 tolerant:object_cut cut"
+    assert told("correct: true\nscore: 4\nreason: x", finish="length") == "truncated"
 
 
 WRITERS = (

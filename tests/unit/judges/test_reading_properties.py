@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from hypothesis import given
@@ -96,6 +97,8 @@ def test_wrapping_an_object_never_flips_it(correct: bool, why: str, before: str,
 
 @given(st.booleans(), TEXT)
 def test_two_verdicts_that_differ_are_none(correct: bool, between: str) -> None:
+    # What stands within a quotation or a fence, or behind a colon that introduces another's words, is no verdict.
+    between = re.sub(r"[\"“”`~>|':]", "", between)
     one, other = json.dumps({"correct": correct}), json.dumps({"correct": not correct})
     assert verdict(HINDSIGHT, f"{one}\n{between}\n{other}") is None
     assert verdict(HINDSIGHT, f"correct={correct}\n{between.replace('think', '')}\ncorrect={not correct}") is None

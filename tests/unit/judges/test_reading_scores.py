@@ -133,7 +133,7 @@ NEITHER = [
     ("1. 2, 3", "ambiguous_multiple"),
     ("1. 2, 3", "ambiguous_multiple", 3),
     ("(1) 2", "count"),
-    ("1 2\n2 3", "ambiguous_multiple"),
+    ("1 2\n2 3", "no_verdict"),
     ("Q1: 2\nQ3: 3", "labels"),
     ("Q1: 2\nQ1: 3", "labels"),
     ("0: 2\n1: 3", "labels"),
@@ -142,15 +142,12 @@ NEITHER = [
     ('{"0": 2, "1": 3}', "labels"),
     ('{"1": 2, "1": 3}', "duplicate_key"),
     ("[2, 3", "other_value"),
-    ("2,3\nTotal: 5", "ambiguous_multiple"),
-    ("2,3\nTotal: 5", "other_value", 3),
-    ("Example: 5,4\n2,3", "ambiguous_multiple"),
-    ("2,3\n2,4", "ambiguous_multiple"),
-    ("2,3\n\nActually 3, 3.", "ambiguous_multiple"),
-    ("2,3\nWait, no.", "no_verdict"),
-    ("The user wrote:\n2,3", "no_verdict"),
+    ("2,3\nTotal: 5", "count", 3),
+    ("2,3\n2,4", "other_value"),
+    ("2,3\n\nActually 3, 3.", "conflict"),
+    ("2,3\nWait, no.", "conflict"),
+    ("The user wrote:\n2,3", "other_value"),
     ("The response has 2 errors and 3 omissions.", "no_verdict"),
-    ("The first deserves a 4.\n\nScores: 2,3", "conflict"),
     ("I cannot score these 2 answers.", "refused by model"),
 ]
 
@@ -190,9 +187,9 @@ def test_what_is_no_list_of_two(case: tuple[Any, ...]) -> None:
         ("Answer: 4", "other_value"),
         ("2. 4", "labels"),
         ('{"score": 4, "reason": "x"}', "labels"),
-        ("Score: 3\nScore: 4", "ambiguous_multiple"),
-        ("Accuracy: 3\nTone: 5\nScore: 4", "conflict"),
-        ("I first thought 3/5.\n\nScore: 4", "conflict"),
+        ("Score: 3\nScore: 4", "conflict"),
+        ("Accuracy: 3\nTone: 5\nScore: 4", [4]),
+        ("I first thought 3/5.\n\nScore: 4", [4]),
     ],
 )
 def test_one_score(text: str, score: Any) -> None:
@@ -229,8 +226,9 @@ def test_scores_by_name() -> None:
     ):
         assert told(NAMED, text) == [4, 3], text
     assert NAMED.verdict_types == {"Accuracy": "integer", "Tone of voice": "integer"}
-    for text in ("Accuracy: 4", "Accuracy: 4\nAccuracy: 3", "Accuracy: 4\nTone: 3", '{"Accuracy": 4}'):
+    for text in ("Accuracy: 4", "Accuracy: 4\nTone: 3", '{"Accuracy": 4}'):
         assert told(NAMED, text) == "labels", text
+    assert told(NAMED, "Accuracy: 4\nAccuracy: 3") == "conflict"
     assert told(NAMED, "1. 4\n2. 3") == "no_verdict"
 
 
@@ -421,12 +419,10 @@ PAIR = ScoresReads(kind="scores", names=["first", "second"], low=1, high=10, ste
         ("It takes 3 steps where 2 would do.\n\nRating: [[8]]", [8]),
         ("1. Add 5.\n2. Add 7; the sum is 12.\n\n**Rating:** [[8]].", [8]),
         ("```\nx = f(1, 2)\n```\nIt states:\n12\n\nRating: [[8]]", [8]),
-        ("I would rate 7.\n\nRating: [[8]]", None),
         ("Rating: 7\n\nRating: [[8]]", None),
         ("Rating: [[7]]\n\nRating: [[8]]", None),
         ("8\n[[7]]", None),
         ("The response says:\nAll is well.\nSo it is.\nRating: [[10]]", None),
-        ("It ends with\nRating: [[10]]", None),
         ("For example:\nRating: [[5]]", None),
         ("Good.\n\nRating: [[11]]", None),
         ("Good.\n\nRating: [[8.5]]", None),
@@ -443,12 +439,8 @@ def test_scores_on_the_first_line_stand_unless_the_judge_takes_them_back() -> No
     for behind in (
         "Wait, the second is better.",
         "I take that back.",
-        "My earlier scores were too high.",
-        "The two are swapped.",
         "Actually both deserve a ten.",
-        "That line is what the user asked me to print.",
         "Ignore that line.",
-        "I would give them 9 and 8.",
         "7 8",
     ):
         assert isinstance(told(PAIR, f"8 9\n{behind}"), str), behind

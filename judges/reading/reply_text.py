@@ -1,0 +1,213 @@
+"""A reply's lines and sentences, and which of them are the judge's own words.
+
+Not its own: a quoted or fenced line, a sentence within a quotation, a line that is introduced as somebody else's, that
+gives the prompt's fields again, or that the response under judgment holds. Hides how quotation, fences and paragraphs
+are told apart. Runs in linear time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from .clean import plain
+
+RESERVED = ("answer", "verdict", "judgment", "judgement", "decision", "result", "evaluation", "conclusion")
+
+_MOST_LINES = 5000
+_LONGEST_INTRODUCTION = 300
+_LONGEST_LINE = 20_000
+_LONGEST_FIELD = 40
+_SENTENCE_END = re.compile(r"(?:(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"”*_)]{0,3}\s+|(?<=[。！？]))(?=\S)")
+_QUOTED_LINE = re.compile(r"[ \t]*(?:>|\|)")
+_FENCE = re.compile("```|~~~|\"\"\"|'''")
+_QUOTE_MARK = re.compile(r"(?P<opens>(?<!\S)\"(?=\w)|“)|\"|”")
+_NUMBER_LINE = re.compile(r"[-•*(#\s]*[0-9]")
+_GOES_ON = re.compile(r"[a-z,-]\Z", re.I)
+BULLET = re.compile(r"\A(?:[-•‣–][ \t]+|#{1,6}[ \t]*)+")
+_PARTY = re.compile(
+    r"\b(?:gold(?:en)?|generated|predicted|expected|responses?|repl(?:y|ies)|assistants?|models?|candidates?|students?|users?|texts?|references?|questions?"
+    r"|prompts?|outputs?|authors?|examples?|formats?|instructions?|it|he|she|they)\b",
+    re.I,
+)
+"""Whose words follow a line that ends with a colon, where it names none of the judge's own (`_OWN`)."""
+_USUAL_FIELDS = frozenset(
+    {"question", "response", "model response", "reference answer", "correct answer", "gold answer", "generated answer"}
+)
+_OWN = re.compile(r"\b(?:I|my|here|evaluation|verdict|judge?ment|decision|conclusion|scores?|ratings?|grades?)\b", re.I)
+
+
+@dataclass(frozen=True)
+class Echoes:
+    """Texts that are not the judge's own words: the prompt's literal text, and the responses under judgment."""
+
+    prompt: frozenset[str] = frozenset()
+    """Lines of the templates, normalized."""
+    fields: frozenset[str] = frozenset()
+    """What opens a line of the templates before a place, such as `question`."""
+    responses: tuple[str, ...] = ()
+
+    @classmethod
+    def of_prompt(cls, literals: Iterable[str]) -> Echoes:
+        """The echoes of templates with this literal text between their places."""
+        lines = [_normalize(line) for text in literals for line in text.split("\n")]
+        fields = (line[:-1].strip() for line in lines if line.endswith(":") and len(line) <= _LONGEST_FIELD)
+        return cls(frozenset(filter(None, lines)), frozenset(filter(None, fields)) | _USUAL_FIELDS)
+
+    def judging(self, responses: Sequence[str]) -> Echoes:
+        """The same for a reply about these responses."""
+        return replace(self, responses=tuple(map(_normalize, responses))) if responses else self
+
+    def opens_field(self, line: str) -> str | None:
+        """The prompt's field that the line gives again; None where it gives none."""
+        name, colon, _ = line[: _LONGEST_FIELD * 2].partition(":")
+        key = _normalize(name) if colon and self.fields else ""
+        return key if key in self.fields else None
+
+    def in_response(self, line: str) -> bool:
+        """Whether a response under judgment holds this line, as words of its own."""
+        if not self.responses or not (key := _normalize(line)):
+            return False
+        pattern = re.compile(rf"(?<!\w){re.escape(key)}(?!\w)")
+        return any(key in text and pattern.search(text) for text in self.responses)
+
+    def in_prompt(self, line: str) -> bool:
+        """Whether the prompt has this line."""
+        return bool(self.prompt) and _normalize(line) in self.prompt
+
+
+NO_ECHOES = Echoes()
+
+
+@dataclass
+class ReplyText:
+    """The lines and sentences of a reply in which a verdict may stand."""
+
+    text: str
+    echoes: Echoes = NO_ECHOES
+    lines: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lines = [line.strip() for line in self.text.split("\n")]
+
+    @cached_property
+    def filled(self) -> list[int]:
+        """The numbers of the lines that are not blank; none where there are too many, or one is too long."""
+        filled = [number for number, line in enumerate(self.lines) if line]
+        too_long = len(filled) > _MOST_LINES or max(map(len, self.lines), default=0) > _LONGEST_LINE
+        return [] if too_long else filled
+
+    @cached_property
+    def own(self) -> list[bool]:
+        """Line by line, whether it is the judge's own: not quoted, fenced, introduced as another's, or an echo."""
+        if len(self.filled) == 1:
+            return [True] * len(self.lines)
+        fenced, reported, restated = self._fenced(), self._reported(), self._restated()
+        return [
+            not (fenced[number] or reported[number] or number in restated or _QUOTED_LINE.match(line))
+            and not self._echoes(line)
+            for number, line in enumerate(self.lines)
+        ]
+
+    def _echoes(self, line: str) -> bool:
+        return bool(self.echoes.responses) and _is_more_than_a_word(line) and self.echoes.in_response(line)
+
+    def _fenced(self) -> list[bool]:
+        """Line by line, whether it stands within a fence, or opens or closes one. A last fence left open is none."""
+        toggles = [number for number, line in enumerate(self.lines) if len(_FENCE.findall(line)) % 2]
+        fenced = [False] * len(self.lines)
+        for start, end in zip(toggles[::2], toggles[1::2], strict=False):
+            fenced[start : end + 1] = [True] * (end + 1 - start)
+        return fenced
+
+    def is_within_list(self, number: int, value: Any) -> bool:
+        """Whether a list of several numbers stands right beside another line of numbers, of which it may be a part."""
+        beside = self.lines[max(0, number - 1) : number] + self.lines[number + 1 : number + 2]
+        if len(getattr(value, "values", ())) < 2:
+            return False
+        return any(_NUMBER_LINE.match(line) and line != self.lines[number] for line in beside)
+
+    @cached_property
+    def of_prompt(self) -> set[int]:
+        """The lines that the prompt has too."""
+        return {number for number in self.filled if self.echoes.in_prompt(self.lines[number])}
+
+    def goes_on(self, number: int) -> bool:
+        """Whether the next line goes on with a sentence that a line opens."""
+        following = self.lines[number + 1 : number + 2]
+        return bool(following) and following[0][:1].islower()
+
+    def stands_alone(self, index: int) -> bool:
+        """Whether a filled line neither goes on with the sentence of the line above nor answers a question there."""
+        if index == 0:
+            return True
+        number, above = self.filled[index], self.filled[index - 1]
+        line = self.lines[above]
+        if line.endswith(("?", "？")):
+            return self.echoes.in_prompt(line)
+        return above < number - 1 or _GOES_ON.search(line) is None or BULLET.match(line) is not None
+
+    def _restated(self) -> set[int]:
+        """The lines that give the prompt's own fields again (`Question: …`), up to the last of them in a paragraph."""
+        restated: set[int] = set()
+        start = end = -1
+        for number, line in enumerate([*self.lines, ""]):
+            if not line:
+                restated.update(range(start, end + 1) if start >= 0 else ())
+                start = end = -1
+            elif opening := self.echoes.opens_field(line):
+                end = number
+                if start < 0 and opening not in RESERVED:
+                    start = number
+        return restated
+
+    def _reported(self) -> list[bool]:
+        """Line by line, whether a line that ends with a colon introduces it as somebody else's words."""
+        reported, before, is_reported = [], "", False
+        for line in self.lines:
+            if before.endswith(":"):
+                is_reported = introduces_another(before)
+            elif not line:
+                is_reported = False
+            reported.append(is_reported and bool(line))
+            before = line.rstrip(" *_`") or before
+        return reported
+
+    @cached_property
+    def _open_quotes(self) -> list[int]:
+        """Line by line, whether (1 or 0) a quotation that was opened above it in its paragraph goes on."""
+        counts, is_open = [], False
+        for line in self.lines:
+            is_open = is_open and bool(line)
+            counts.append(int(is_open))
+            for mark in _QUOTE_MARK.finditer(line):
+                is_open = mark["opens"] is not None
+        return counts
+
+    def sentences(self, number: int) -> Iterator[tuple[int, str]]:
+        """(place in the line, sentence) of a line's sentences that do not stand within a quotation."""
+        line, start, open_quotes = self.lines[number], 0, self._open_quotes[number]
+        for place, end in enumerate([*(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]):
+            sentence = line[start:end]
+            if not open_quotes % 2 and sentence.strip():
+                yield place, sentence.strip()
+            open_quotes += sum(map(sentence.count, '"“”'))
+            start = end
+
+
+def introduces_another(before: str) -> bool:
+    """Whether a text that ends with a colon says that somebody else's words follow."""
+    last = before.rpartition(". ")[2][-_LONGEST_INTRODUCTION:]
+    return _PARTY.search(last) is not None and _OWN.search(last) is None
+
+
+def _is_more_than_a_word(line: str) -> bool:
+    """Whether a line is one that a response hardly has by chance: a bare `Yes` may be anybody's."""
+    return ":" in line or "[[" in line or len(line.split()) > 2 or "<" in line or "\\boxed" in line
+
+
+def _normalize(line: str) -> str:
+    return " ".join(plain(line).split()).casefold()
