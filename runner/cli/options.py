@@ -87,8 +87,7 @@ def run_arguments(
     name: Annotated[str | None, _instead(None, "The run's name; by default that of the items file. See --out.")] = None,
     batch: Annotated[int | None, _instead(None, "Items in a request, of the judges that take several.", min=1)] = None,
     overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=VALUE", help="Override a key of the config; repeatable."),
+        list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a key of the config; repeatable.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The run's directory; by default the config's `out`, or runs/NAME.")

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 RETRIED = ("malformed", "failed", "refused", "poisoned")
 
 ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="The run's config; by default what the directory holds of it is enough."),
+    Path | None, typer.Option("--config", help="The run's config; by default what the directory holds of it is enough.")
 ]
 
 

@@ -95,12 +95,10 @@ def try_(
         str | None, typer.Option(metavar="ID", help="The item; by default, for each judge, the first it takes.")
     ] = None,
     judge: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Of a config only this judge; else as for run; repeatable."),
+        list[str] | None, typer.Option(metavar="NAME", help="Of a config only this judge; else as for run; repeatable.")
     ] = None,
     model: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Of a config only this model; else as for run; repeatable."),
+        list[str] | None, typer.Option(metavar="NAME", help="Of a config only this model; else as for run; repeatable.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -13,17 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from judges import (
-    PARSER_VERSION,
-    Item,
-    Judge,
-    Outcome,
-    Provenance,
-    Reply,
-    Scored,
-    reformat_of,
-    text_to_copy_from,
-)
+from judges import PARSER_VERSION, Item, Judge, Outcome, Provenance, Reply, Scored, reformat_of, text_to_copy_from
 from runner.dataset import Staged
 from runner.endpoint.judge_model import JudgeModel, StructuredModes
 from runner.ledger.ledger import Ledger

@@ -57,12 +57,7 @@ class RunRequest:
     def session(self) -> Session:
         """The run's directory, not entered yet."""
         return Session(
-            self.config,
-            self.base,
-            self.directory,
-            limit=self.arguments.limit,
-            sample=self.sample,
-            judges=self.judges,
+            self.config, self.base, self.directory, limit=self.arguments.limit, sample=self.sample, judges=self.judges
         )
 
     def carry_out(self, signal: StopSignal, run_loop: Callable[[Callable[[], None]], None]) -> None:
