@@ -91,7 +91,7 @@ class Run:
         InputError where the directory holds no run.
         """
         from runner.report.displayed import DisplayedReport
-        from runner.session import open_run
+        from runner.session.run_status import open_run
 
         with open_run(self.directory) as opened:
             return DisplayedReport.of(opened.report())

@@ -19,7 +19,7 @@ from runner.session.inline_config import RunArguments, inline_config
 
 if TYPE_CHECKING:
     from runner.config import RunConfig
-    from runner.session import RunRequest
+    from runner.session.run_request import RunRequest
 
 CONFIG_ENDINGS = (".yaml", ".yml")
 COLUMN_LABELS = ("bool", "ordinal", "choice")

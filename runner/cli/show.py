@@ -35,7 +35,7 @@ class Reading(StrEnum):
 
 def status(run_directory: RunArgument, as_json: JsonOption = False) -> None:
     """How far a run is, also while it works."""
-    from runner.session import status_of
+    from runner.session.run_status import status_of
 
     counts = status_of(run_directory)
     typer.echo(json.dumps(counts.document(), ensure_ascii=False) if as_json else counts.text())
@@ -51,7 +51,7 @@ def report(
     full: Annotated[bool, typer.Option("--full", help="Print every section.")] = False,
 ) -> None:
     """Print a run's report, finished or not: the screen that `run` ends with, or what stands behind it."""
-    from runner.session import open_run
+    from runner.session.run_status import open_run
 
     if as_json + markdown + full + (section is not None) > 1:
         raise InputError("--json, --markdown, --section and --full exclude each other")
@@ -74,7 +74,7 @@ def export(
     """Write a run's judgments as rows."""
     from runner.publishing.export import Selection
     from runner.publishing.export import export as write
-    from runner.session import open_run
+    from runner.session.run_status import open_run
 
     states = () if state is None else tuple(part.strip() for part in state.split(","))
     with open_run(run_directory) as opened:
@@ -94,7 +94,7 @@ def export(
 
 def current_report(run_directory: Path) -> Any:
     """The report of a run that came to no end, or None where there is none yet or it cannot be read."""
-    from runner.session import open_run
+    from runner.session.run_status import open_run
 
     with suppress(JuryboxError), open_run(run_directory) as opened:
         # Half of a plan has other items than judgments.

@@ -5,6 +5,8 @@ Hides where the code of judges in Python comes from, which no manifest is truste
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from judges import Judge, JudgeError, load_judge
@@ -12,13 +14,15 @@ from runner.config import RunConfig, load_config
 from runner.endpoint.judge_model import judge_models
 from runner.env_secrets import LEFT_OUT
 from runner.errors import ConfigError, InputError
+from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory, check_same_meaning, meaning_of
 
 from .session import Session, load_judges
 
 
-def reopen(directory: Path, config_file: Path | None = None, *, asks: bool = False) -> Session:
-    """A session on the run that is in the directory; `reopen` comes next, in the place of `prepare`.
+@contextmanager
+def reopen(directory: Path, config_file: Path | None = None, *, asks: bool = False) -> Iterator[Session]:
+    """A session on the planned run that is in the directory: nothing is staged, whatever has become of the inputs.
 
     `config_file`: its config, which must mean the same, instead of the manifest's. `asks`: requests will be made.
     """
@@ -34,7 +38,16 @@ def reopen(directory: Path, config_file: Path | None = None, *, asks: bool = Fal
         judges = [_with_code(judge, use.use, base) for judge, use in zip(judges, config.judges, strict=True)]
         if asks:
             _check_whole(config)
-    return Session(config, base, directory, judges=judges)
+    with Session(config, base, directory, judges=judges) as session:
+        with Ledger(session.run.ledger) as ledger:
+            if not ledger.meta("plan"):
+                raise InputError(f"{directory}: its plan is half made; carry out the run's own command first")
+            lacking = {(row.shard.judge, row.shard.model) for row in ledger.shards()} - session.judge_models.keys()
+            if lacking:
+                names = ", ".join(" × ".join(judge_model) for judge_model in sorted(lacking))
+                raise InputError(f"{directory}: the run has {names}, and the config has not")
+            session.revisions.settle(ledger, session.load_items)
+        yield session
 
 
 def _with_code(judge: Judge, ref: str, base: Path) -> Judge:

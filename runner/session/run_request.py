@@ -28,7 +28,9 @@ from runner.scheduling.cluster_address import parse_address
 
 from .cancellation import StopSignal
 from .inline_config import RunArguments, as_list, inline_config
-from .session import Plan, Session, local_pool, missing_keys, ray_pool
+from .judging import judge_and_show, require_keys
+from .planning import Plan, plan_run
+from .session import Session
 
 _DATA = (".jsonl", ".ndjson", ".csv", ".parquet", ".gz")
 _CONFIG = ("items", "judges", "models")
@@ -62,20 +64,19 @@ class RunRequest:
 
     def carry_out(self, signal: StopSignal, run_loop: Callable[[Callable[[], None]], None]) -> None:
         """Judge what is left to judge, and publish. `run_loop` calls the part that runs an event loop."""
-        address = self.arguments.address
         with nullcontext() if self.in_memory is None else closing(self.in_memory), self.session() as session:
             try:
                 if self.in_memory is not None:
                     self.in_memory.place(self.directory)
-                plan = session.plan()
+                plan = plan_run(session)
             except InputError as error:
                 raise (error if self.in_memory is None else restate_errors(error, self.directory)) from None
             if plan.complete:
                 session.finish()
                 _require_published(session)
                 return
-            if address is None and (problems := missing_keys(self.config)):
-                raise InputError(problems[0])
+            if self.arguments.address is None:
+                require_keys(self.config)
             try:
                 run_loop(lambda: self._judge(session, plan, signal))
             finally:
@@ -86,18 +87,10 @@ class RunRequest:
             _require_published(session)
 
     def _judge(self, session: Session, plan: Plan, signal: StopSignal) -> None:
-        from .progress import Progress
-
-        arguments = self.arguments
-        local = arguments.local and arguments.address is None
+        address = self.arguments.address
+        local, quiet = self.arguments.local and address is None, not self.arguments.progress
         try:
-            with Progress.of(self.config, quiet=not arguments.progress) as progress:
-                session.judge(
-                    plan,
-                    make_pool=lambda: local_pool(session) if local else ray_pool(session, arguments.address),
-                    watch=progress.update,
-                    signal=signal,
-                )
+            judge_and_show(session, plan, address=address, local=local, quiet=quiet, signal=signal)
         except asyncio.CancelledError:
             raise (signal.why or Interrupted("cancelled")) from None
         except ExceptionGroup as group:

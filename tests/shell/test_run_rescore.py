@@ -38,7 +38,6 @@ def told(self, *arguments):
     sys.stdout.flush()
     return frame(self, *arguments)
 with reopen(Path(sys.argv[1])) as session:
-    session.reopen()
     Staged.frame = told
     session.rescore()
     sys.stdout.write("done\\n")
