@@ -180,8 +180,8 @@ def read(
         raise InputError(f"--count {count}: {fault}")
     out = sys.stdout.buffer
     if jsonl:
-        for block in read_lines(sys.stdin.buffer, ReplyDefaults(reader, count, finish_reason)):  # type: ignore[arg-type]
-            out.write(block)
+        for line in read_lines(sys.stdin.buffer, ReplyDefaults(reader, count, finish_reason)):
+            out.write(line)
             out.flush()
         return
     if reader is None:

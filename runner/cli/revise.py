@@ -38,7 +38,7 @@ def rescore(run_directory: RunArgument, config: ConfigOption = None, as_json: Js
     """Read all stored replies again with today's reader, as a new revision; no call is made."""
     from judges import PARSER_VERSION
     from runner.log import configure
-    from runner.session.reopen import reopen
+    from runner.session.session import reopen
 
     configure(None)
     with reopen(run_directory, config) as session:
@@ -79,7 +79,7 @@ def retry(
     """
     from runner.log import configure
     from runner.session.planning import plan_retry
-    from runner.session.reopen import reopen
+    from runner.session.session import reopen
 
     configure("debug" if verbose else None)
     check_place(local, address)

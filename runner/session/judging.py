@@ -83,7 +83,8 @@ def judge_and_show(
 
         return RayPool(session.config, session.judges, session.run.ledger.absolute(), address=address)
 
-    with Progress.of(session.config, quiet=quiet) as progress:
+    accounts = {model.name: model.account_name for model in session.config.models}
+    with Progress(accounts, quiet=quiet) as progress:
         judge_plan(session, plan, make_pool=make_pool, watch=progress.update, signal=signal)
 
 

@@ -75,8 +75,8 @@ class Status:
         judge_models = [
             {"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()
         ]
-        document: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        del document["tallies"], document["publishing"]
+        own = [field.name for field in fields(self) if field.name not in ("tallies", "publishing")]
+        document: dict[str, Any] = {name: getattr(self, name) for name in own}
         if self.publishing is not None:
             document["publishing"] = dict(zip(("place", "behind"), self.publishing, strict=True))
         unsettled = unsettled_document(self.unsettled)

@@ -19,8 +19,8 @@ from structlog.testing import capture_logs
 
 import jurybox
 from runner.errors import ConfigError, InputError, MeaningChanged, StoppedEarly
-from runner.session.reopen import reopen
 from runner.session.run_status import status_of
+from runner.session.session import reopen
 from runner.simulate import Simulation, running
 
 ITEMS = items(range(100))

@@ -29,7 +29,7 @@ MALFORMED = Simulation(malformed=0.4, max_faults_in_a_row=5)
 RESCORE = """
 import sys
 from pathlib import Path
-from runner.session.reopen import reopen
+from runner.session.session import reopen
 from runner.dataset import Staged
 
 frame = Staged.frame
