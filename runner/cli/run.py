@@ -129,13 +129,16 @@ def try_(
 
 
 def approve(session: Session, plan: Plan, *, address: str | None, yes: bool, quiet: bool) -> None:
-    """Say what is about to be paid, and ask where that is much; InputError where a key is missing."""
+    """Say what is about to be paid, and ask on a terminal where that is much; InputError where a key is missing."""
     from runner.session.judging import require_keys
 
     if address is None:
         require_keys(session.config)
-    say(summary(plan), quiet)
-    confirm(plan, yes)
+    say(describe_plan(plan), quiet)
+    unpriced = sum(entry.requests for entry in plan.estimates if entry.usd is None)
+    usd = sum(entry.usd or 0.0 for entry in plan.estimates)
+    if not yes and sys.stdin.isatty() and (usd > ASK_ABOVE_USD or unpriced > ASK_ABOVE_CALLS):
+        typer.confirm("Go on?", abort=True, err=True)
 
 
 def judge_run(session: Session, plan: Plan, *, address: str | None, local: bool, quiet: bool) -> JuryboxError | None:
@@ -185,15 +188,14 @@ def describe_published(session: Session, stopped: JuryboxError | None, quiet: bo
 
 
 def conclude(stopped: JuryboxError | None, report: Report) -> None:
-    """End with the status of what came out."""
     if stopped is not None:
         raise stopped
     if report.over_limit:
         raise typer.Exit(3)
 
 
-def summary(plan: Plan) -> str:
-    """Trials, already done and the estimate: what stands before the first paid call."""
+def describe_plan(plan: Plan) -> str:
+    """Trials, already done and the estimate."""
     lines = [f"{plan.trials:,} trials, {plan.judged:,} already judged, {plan.trials - plan.judged:,} to judge"]
     if plan.again:
         lines[0] += f", and {plan.again:,} to judge again"
@@ -202,21 +204,8 @@ def summary(plan: Plan) -> str:
     for entry in plan.estimates:
         if entry.requests:
             price = "no price given" if entry.usd is None else f"at most {_usd(entry.usd)} if none is repeated"
-            lines.append(
-                f"  {entry.judge} × {entry.model}: {entry.calls}, "
-                f"~{entry.input_tokens:,} tokens in, ≤ {entry.output_tokens:,} out, {price}"
-            )
+            lines.append(f"  {entry.judge} × {entry.model}: {entry.describe()}, {price}")
     return "\n".join(lines)
-
-
-def confirm(plan: Plan, yes: bool) -> None:
-    """Ask on a terminal before much is spent."""
-    if yes or not sys.stdin.isatty():
-        return
-    unpriced = sum(entry.requests for entry in plan.estimates if entry.usd is None)
-    usd = sum(entry.usd or 0.0 for entry in plan.estimates)
-    if usd > ASK_ABOVE_USD or unpriced > ASK_ABOVE_CALLS:
-        typer.confirm("Go on?", abort=True, err=True)
 
 
 def _usd(value: float) -> str:

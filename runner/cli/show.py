@@ -6,31 +6,14 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from runner.errors import InputError, JuryboxError
 
 from .options import JsonOption, RunArgument, say
-
-
-class ExportFormat(StrEnum):
-    """The formats of `jurybox export`."""
-
-    jsonl = "jsonl"
-    csv = "csv"
-    parquet = "parquet"
-    longmemeval = "longmemeval"
-
-
-class Reading(StrEnum):
-    """Which reading of the replies is exported as the label."""
-
-    strict = "strict"
-    official = "official"
 
 
 def status(run_directory: RunArgument, as_json: JsonOption = False) -> None:
@@ -61,7 +44,7 @@ def report(
 
 def export(
     run_directory: RunArgument,
-    format: Annotated[ExportFormat, typer.Option(help="Format of the rows.")],
+    format: Annotated[Literal["jsonl", "csv", "parquet", "longmemeval"], typer.Option(help="Format of the rows.")],
     to: Annotated[Path | None, typer.Option(help="File to write; by default stdout.")] = None,
     judge: Annotated[str | None, typer.Option(help="Only this judge.")] = None,
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
@@ -69,7 +52,9 @@ def export(
     state: Annotated[
         str | None, typer.Option(metavar="STATE,…", help="Only trials that ended so; several by commas.")
     ] = None,
-    reading: Annotated[Reading, typer.Option(help="For longmemeval: which reading is the label.")] = Reading.strict,
+    reading: Annotated[
+        Literal["strict", "official"], typer.Option(help="For longmemeval: which reading is the label.")
+    ] = "strict",
 ) -> None:
     """Write a run's judgments as rows."""
     from runner.publishing.export import Selection
@@ -78,16 +63,11 @@ def export(
 
     states = () if state is None else tuple(part.strip() for part in state.split(","))
     with open_run(run_directory) as opened:
-        written = write(
-            opened.config,
-            opened.judges,
-            opened.staged,
-            opened.ledger,
-            format=format.value,
-            to=to,
-            select=Selection(judge, model, system, states),
-            reading=reading.value,
+        run, select = (
+            (opened.config, opened.judges, opened.staged, opened.ledger),
+            Selection(judge, model, system, states),
         )
+        written = write(*run, format=format, to=to, select=select, reading=reading)
     left_out = f", {written.left_out:,} without a verdict left out" if written.left_out else ""
     say(f"{written.rows:,} rows written{left_out}")
 

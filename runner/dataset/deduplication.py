@@ -134,7 +134,6 @@ class DuplicateDetector:
         self._reference.check_answered({system: flags[number] for system, number in self._systems.items()})
 
     def close(self) -> None:
-        """Remove its files."""
         shutil.rmtree(self._directory)
 
 

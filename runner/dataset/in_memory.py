@@ -71,7 +71,6 @@ class InMemoryItems:
             raise RunLocked(f"{path}: cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
-        """Forget the rows."""
         self._rows.close()
 
 

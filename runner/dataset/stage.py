@@ -77,7 +77,6 @@ class _Rejects:
             )
 
     def listing(self) -> str:
-        """The first bad rows, a line each."""
         return "\n".join(f"  {line}" for line in self._first)
 
     def close(self) -> None:

@@ -217,7 +217,6 @@ class StagedItem(NamedTuple):
     template: str
 
     def parse(self) -> Item:
-        """The item."""
         return parse_item(self.id, self.question_id, self.system, self.group, self.fields)
 
 
@@ -263,7 +262,6 @@ class Staged(StagedSummary):
                 yield StagedItem._make(row)
 
     def is_control(self, row: int) -> bool:
-        """Whether a row is a control item's."""
         return row >= self.rows
 
     def trial_counts(self, judge: str, first_row: int, rows: int) -> int:

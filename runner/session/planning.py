@@ -42,17 +42,14 @@ class Plan:
 
     @property
     def trials(self) -> int:
-        """All trials of the run."""
         return sum(shard.trials for shard in self.shards.values())
 
     @property
     def judged(self) -> int:
-        """Those that have a judgment."""
         return sum(self.done.values())
 
     @property
     def complete(self) -> bool:
-        """Nothing is left to do."""
         return self.judged == self.trials and not self.again
 
 

@@ -33,8 +33,6 @@ T = TypeVar("T", int, str)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One judge × model, as shown."""
-
     judge: str
     model: str
     trials: int
@@ -71,7 +69,6 @@ class ThroughputMeter:
         self._counts: dict[JudgeModelId, deque[tuple[float, int]]] = {}
 
     def rate(self, judge_model: JudgeModelId, done: int) -> float | None:
-        """The rate, with what is done by now."""
         now = self._clock()
         counts = self._counts.setdefault(judge_model, deque())
         counts.append((now, done))
@@ -107,7 +104,6 @@ def rows(
 
 
 def line(row: Row) -> str:
-    """One row as a plain line."""
     number = {name: show(row) for name, show in NUMBERS.items()}
     again = f"  to judge again {row.waiting:,}" if row.waiting else ""
     text = f"{row.judge} × {row.model}: {percent(row.share)} {number['done']}  {number['rate']}  unscored "
@@ -131,7 +127,6 @@ class _Bars(rich.progress.Progress):
     """A row per judge × model under headings, and below several what all of them come to."""
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show the rows as they are now."""
         self.columns = _columns(self.console.width, notes=any(_note(row) for row in rows))
         shown = {f"{row.judge} × {row.model}": (row, _cells(row)) for row in rows}
         if len(rows) > 1:

@@ -40,8 +40,6 @@ def _without_verdict(state: str, reason: str | None, scores: Mapping[str, float]
 
 
 class Reader:
-    """Reads replies by one judge."""
-
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         # What a trace or a judge's own code makes of a verdict depends on the item.
@@ -103,7 +101,6 @@ def _lines(source: BinaryIO) -> Iterator[bytes | None]:
 
 
 def as_json(answer: dict[str, Any]) -> bytes:
-    """As one line of JSON."""
     try:
         return orjson.dumps(answer)
     except TypeError:

@@ -38,8 +38,6 @@ _CONFIG = ("items", "judges", "models")
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A run ready to be carried out."""
-
     arguments: RunArguments
     config: RunConfig
     base: Path
@@ -52,7 +50,6 @@ class RunRequest:
 
     @property
     def sample(self) -> Sample | None:
-        """The sample to be judged; None: all items."""
         size, seed = self.arguments.sample, self.arguments.seed
         return None if size is None else Sample(size, self.config.seed if seed is None else seed)
 
@@ -71,20 +68,18 @@ class RunRequest:
                 plan = plan_run(session)
             except InputError as error:
                 raise (error if self.in_memory is None else restate_errors(error, self.directory)) from None
-            if plan.complete:
-                session.finish()
-                _require_published(session)
-                return
-            if self.arguments.address is None:
+            if not plan.complete and self.arguments.address is None:
                 require_keys(self.config)
             try:
-                run_loop(lambda: self._judge(session, plan, signal))
+                if not plan.complete:
+                    run_loop(lambda: self._judge(session, plan, signal))
             finally:
                 if signal.left is None:
                     session.finish()
                 else:
                     session.stay_until(signal.left)
-            _require_published(session)
+            if session.publisher.trouble is not None:
+                raise StoppedEarly(session.publisher.trouble)
 
     def _judge(self, session: Session, plan: Plan, signal: StopSignal) -> None:
         address = self.arguments.address
@@ -95,19 +90,10 @@ class RunRequest:
             raise (signal.why or Interrupted("cancelled")) from None
         except ExceptionGroup as group:
             # A bug, as like as not in a judge's code: its own traceback, without those of our tasks.
-            raise _first(group) from None
-
-
-def _require_published(session: Session) -> None:
-    if session.publisher.trouble is not None:
-        raise StoppedEarly(session.publisher.trouble)
-
-
-def _first(group: ExceptionGroup[Exception]) -> Exception:
-    error: Exception = group
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
+            bug: Exception = group
+            while isinstance(bug, ExceptionGroup):
+                bug = bug.exceptions[0]
+            raise bug from None
 
 
 def run_request(arguments: RunArguments) -> RunRequest:

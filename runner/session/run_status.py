@@ -30,7 +30,6 @@ class OpenRun:
     ledger: Ledger
 
     def report(self) -> Report:
-        """The report as things stand."""
         return build(self.config.name, self.path, self.config, self.judges, self.staged, self.ledger)
 
 
@@ -71,7 +70,6 @@ class Status:
         return (self.done, self.controls_done) == (self.trials, self.controls)
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
         judge_models = [
             {"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()
         ]
@@ -83,7 +81,6 @@ class Status:
         return {**document, "unsettled": unsettled, "complete": self.complete, "judge_models": judge_models}
 
     def text(self) -> str:
-        """As a person reads it."""
         share = 100 * (self.done + self.controls_done) // max(1, self.trials + self.controls)
         word = "complete" if self.complete else f"INCOMPLETE {share} %"
         lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged, ${self.cost_usd:,.4f} spent"]

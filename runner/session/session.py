@@ -33,7 +33,6 @@ log = structlog.get_logger()
 
 
 def load_judges(config: RunConfig, base: Path) -> list[Judge]:
-    """The config's judges, in its order."""
     try:
         return [load_judge(use.use, base) for use in config.judges]
     except JudgeError as error:
@@ -86,7 +85,6 @@ class Session:
         end.add_done_callback(lambda _: stack.close())
 
     def load_items(self) -> Staged | None:
-        """The staged items, where there are any yet."""
         return load_staged(self.run.items) if self.run.items.is_dir() else None
 
     def rescore(self) -> RevisionDiff:

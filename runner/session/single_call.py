@@ -49,13 +49,11 @@ class TrialCall:
 
     @property
     def scores(self) -> dict[str, float]:
-        """What the verdict is worth; empty where there is none."""
         if not isinstance(self.reading, Scored):
             return {}
         return self.judge_model.judge.scores(self.reading.verdict, self.item)
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
         reading, error = None, self.error
         if self.reading is not None:
             detail = getattr(self.reading, "detail", None)
@@ -74,7 +72,6 @@ class TrialCall:
         }
 
     def text(self) -> str:
-        """As a person reads it."""
         judge, model, item = self.judge_model.judge, self.judge_model.model, self.item
         group = "" if item.group is None else f", group {item.group}"
         settings = json.dumps(self.judge_model.settings, ensure_ascii=False)
