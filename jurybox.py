@@ -56,22 +56,14 @@ __all__ = [
 
 
 class Frame(Protocol):
-    """A data frame: of Polars or pandas."""
+    """A data frame of Polars or pandas, or a table of Arrow."""
 
     @property
     def columns(self) -> Any:
         """The names of its columns."""
 
 
-class Table(Protocol):
-    """A table or data set with rows: `datasets.Dataset`, `pyarrow.Table`."""
-
-    @property
-    def column_names(self) -> Any:
-        """The names of its columns."""
-
-
-Items = str | PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]] | Frame | Table
+Items = str | PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]] | Frame
 _Kind = TypeVar("_Kind", bound=Judge)
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -91,7 +83,7 @@ class Run:
         InputError where the directory holds no run.
         """
         from runner.report.displayed import DisplayedReport
-        from runner.session import open_run
+        from runner.session.run_status import open_run
 
         with open_run(self.directory) as opened:
             return DisplayedReport.of(opened.report())
@@ -262,20 +254,15 @@ async def arun(*args: Any, **options: Any) -> Run:
 
 
 def _carry_out(arguments: Mapping[str, Any], signal: StopSignal, run_loop: Callable[[Callable[[], None]], None]) -> Run:
-    from runner.session.inline_config import RunArguments
-    from runner.session.run_request import run_request
-
-    _log_to_stderr()
-    request = run_request(RunArguments(**arguments))
-    request.carry_out(signal, run_loop)
-    return Run(request.directory)
-
-
-def _log_to_stderr() -> None:
-    """Events to stderr, where the process has not set structlog up; its other logging is left alone."""
     import structlog
 
     from runner.log import configure
+    from runner.session.inline_config import RunArguments
+    from runner.session.run_request import run_request
 
+    # Events go to stderr, where the process has not set structlog up; its other logging is left alone.
     if not structlog.is_configured():
         configure(libraries=False)
+    request = run_request(RunArguments(**arguments))
+    request.carry_out(signal, run_loop)
+    return Run(request.directory)

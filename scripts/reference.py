@@ -147,7 +147,7 @@ def command(name: str) -> Iterator[str]:
 
 
 def _choices(kind: Any) -> list[str]:
-    return [each.value for each in kind] if isinstance(kind, type) and issubclass(kind, enum.Enum) else []
+    return list(typing.get_args(kind)) if typing.get_origin(kind) is typing.Literal else []
 
 
 def _metavar(kind: Any) -> str:

@@ -10,6 +10,8 @@ from mortal_pool import MortalPool
 from runs import Workspace
 
 from runner.config import load_config
+from runner.session.judging import judge_plan
+from runner.session.planning import plan_retry, plan_run
 from runner.session.session import Session
 
 JUDGE = """
@@ -66,9 +68,9 @@ class Deadly(Workspace):
         self.suspected: list[Mapping[tuple[str, str], int]] = []
         config = load_config(self.config)
         with Session(config, self.folder, self.out) as session:
-            plan = session.plan()
+            plan = plan_run(session)
             if retry:
-                plan = session.retry([retry], None, None, begin=True)
+                plan = plan_retry(session, [retry], begin=True)
             planned()
             pool: list[MortalPool] = []
 
@@ -77,7 +79,7 @@ class Deadly(Workspace):
                 return pool[0]
 
             try:
-                session.judge(plan, make_pool=made, watch=lambda *seen: self.suspected.append(seen[-1]))
+                judge_plan(session, plan, make_pool=made, watch=lambda *seen: self.suspected.append(seen[-1]))
             finally:
                 session.finish()
         return pool[0].started

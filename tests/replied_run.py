@@ -15,7 +15,7 @@ from runner.ledger.ledger import Ledger
 from runner.ledger.revisions import Revision
 from runner.messages import Attempt, Batch, Judgment, PendingTrial, TrialProgress
 from runner.scheduling.plan import planned_shards, trial_keys
-from runner.session.rescore import rescore
+from runner.session.rescore import rescore_ledger
 from runner.session.session import load_judges
 from runner.usage import Usage
 
@@ -28,7 +28,7 @@ class Replied:
 
     staged: Staged
     ledger: Ledger
-    pairs: dict[tuple[str, str], JudgeModel]
+    judge_models: dict[tuple[str, str], JudgeModel]
     keys: dict[str, tuple[bytes, int, int]]
     """Item id → key, shard, position."""
     judge: str
@@ -69,7 +69,7 @@ class Replied:
         self.ledger.record(Batch("worker", self.recorded, tuple(attempts), tuple(judgments), tuple(waiting)))
 
     def rescore(self) -> tuple[dict[str, Any], Revision | None]:
-        changes, revision = rescore(self.ledger, self.staged, self.pairs, self.name)
+        changes, revision = rescore_ledger(self.ledger, self.staged, self.judge_models, self.name)
         return changes.document(), revision
 
     def name(self, place: tuple[int, int]) -> tuple[str, str]:

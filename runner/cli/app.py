@@ -34,23 +34,11 @@ app = typer.Typer(
     add_completion=False,
 )
 
-app.command()(run)
-app.command()(plan)
-app.command("try")(try_)
-app.command()(init)
-app.command()(status)
-app.command()(report)
-app.command()(export)
-app.command()(read)
-app.command()(rescore)
-app.command()(retry)
-app.command()(judges)
-app.command()(schema)
-app.command()(simulate)
+for command in (run, plan, try_, init, status, report, export, read, rescore, retry, judges, schema, simulate):
+    app.command(command.__name__.rstrip("_"))(command)
 
 
 def main() -> None:
-    """Entry point of the command."""
     _open_streams()
     install_handlers()
     try:
@@ -64,7 +52,6 @@ def main() -> None:
 
 
 def _status() -> int | str | None:
-    """Carry out what the command line says; what the process is to end with."""
     try:
         # Outside its standalone mode Typer returns what `typer.Exit` was given instead of ending the process with it.
         status = app(standalone_mode=False)
@@ -79,9 +66,8 @@ def _status() -> int | str | None:
         return 0 if isinstance(left.__context__, BrokenPipeError) else left.code
     except Exception as error:
         if is_full(error):
-            return _print_error(
-                DiskFull(f"{getattr(error, 'filename', None) or 'output'}: nothing more can be written")
-            )
+            place = getattr(error, "filename", None) or "output"
+            return _print_error(DiskFull(f"{place}: nothing more can be written"))
         show = getattr(error, "show", None)
         if show is None:
             raise
@@ -109,6 +95,3 @@ def _open_streams() -> None:
 def _print_error(error: JuryboxError) -> int:
     say(f"jurybox: {error.message}")
     return error.exit_status
-
-
-__all__ = ["app", "main"]

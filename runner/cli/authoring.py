@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -25,7 +24,14 @@ def judges(
 ) -> None:
     """List the judges; or print one: its prompts, how replies are read, schema, notes and fingerprint."""
     from judges import JudgeError, library_names, load_judge
-    from runner.session.judge_catalog import describe, describe_reply, description, listing, reply_places, summary
+    from runner.session.judge_catalog import (
+        describe_judge,
+        describe_reply,
+        judge_document,
+        list_judges,
+        reply_places,
+        summarize_judge,
+    )
 
     try:
         loaded = [load_judge(each, Path()) for each in ([name] if name else library_names())]
@@ -37,10 +43,10 @@ def judges(
         places = reply_places(loaded[0], reply)
         typer.echo(json.dumps(places, ensure_ascii=False) if as_json else describe_reply(places))
     elif as_json:
-        document = description(loaded[0]) if name else [summary(judge) for judge in loaded]
+        document = judge_document(loaded[0]) if name else [summarize_judge(judge) for judge in loaded]
         typer.echo(json.dumps(document, ensure_ascii=False))
     else:
-        typer.echo(describe(loaded[0]) if name else listing(loaded))
+        typer.echo(describe_judge(loaded[0]) if name else list_judges(loaded))
 
 
 def init(
@@ -81,8 +87,8 @@ def init(
     profile = profile_columns(Items.model_validate(source), Path())
     config = draft(profile, name, written, [load_judge(each, Path()) for each in library_names()])
     try:
-        with file.open("x", encoding="utf-8") as out:
-            out.write(f"# yaml-language-server: $schema={FILE_NAME.format('config')}\n{config.text}")
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(f"# yaml-language-server: $schema={FILE_NAME.format('config')}\n{config.text}")
         is_current = write_beside(file)
     except OSError as error:
         raise InputError(f"{file}: cannot be written: {error.strerror}") from None
@@ -91,29 +97,24 @@ def init(
     for left_out in profile.left_out:
         say(f"left out: {left_out} holds log-likelihoods and no answers")
     if config.missing:
-        way = "" if reference else "; name it, or join a file that holds it with --reference"
-        say(f"missing: no column looks like {' or '.join(config.missing)}{way}")
+        remedy = "" if reference else "; name it, or join a file that holds it with --reference"
+        say(f"missing: no column looks like {' or '.join(config.missing)}{remedy}")
     if not is_current:
-        known = file.parent / FILE_NAME.format("config")
-        say(f"{known} is another version's; `jurybox schema config --to {known}` writes it anew")
+        old = file.parent / FILE_NAME.format("config")
+        say(f"{old} is another version's; `jurybox schema config --to {old}` writes it anew")
     say(f"next: jurybox plan {file}")
 
 
-class SchemaKind(StrEnum):
-    """What `jurybox schema` prints the schema of."""
-
-    config = "config"
-    judge = "judge"
-
-
 def schema(
-    kind: Annotated[SchemaKind, typer.Argument(help="A run's config, or a judge's file.", show_default=False)],
+    kind: Annotated[
+        Literal["config", "judge"], typer.Argument(help="A run's config, or a judge's file.", show_default=False)
+    ],
     to: Annotated[Path | None, typer.Option(help="The file to write; by default stdout.")] = None,
 ) -> None:
     """Print the JSON Schema of a config or of a judge's file, by which an editor completes and checks its keys."""
     from runner.session.json_schema import schema_text
 
-    text = schema_text(kind.value)
+    text = schema_text(kind)
     if to is None:
         typer.echo(text, nl=False)
         return
@@ -132,10 +133,10 @@ def _common_column(items: dict[str, Any], reference: str) -> str:
     joined = Items.model_validate({**items, "join": {"path": reference, "on": ""}})
     columns = common_columns(item_sources(joined, Path()), reference_sources(joined, Path()))
     if len(columns) != 1:
-        fact = "is not to be seen: no column that both have tells its rows apart"
-        if columns:
-            fact = f"could be {' or '.join(columns)}"
-        raise InputError(f"--reference {reference}: the column to join by {fact}; name it with --on")
+        problem = f"could be {' or '.join(columns)}"
+        if not columns:
+            problem = "is not to be seen: no column that both have tells its rows apart"
+        raise InputError(f"--reference {reference}: the column to join by {problem}; name it with --on")
     return columns[0]
 
 
@@ -180,8 +181,8 @@ def read(
         raise InputError(f"--count {count}: {fault}")
     out = sys.stdout.buffer
     if jsonl:
-        for block in read_lines(sys.stdin.buffer, ReplyDefaults(reader, count, finish_reason)):  # type: ignore[arg-type]
-            out.write(block)
+        for line in read_lines(sys.stdin.buffer, ReplyDefaults(reader, count, finish_reason)):
+            out.write(line)
             out.flush()
         return
     if reader is None:

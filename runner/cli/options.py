@@ -19,7 +19,7 @@ from runner.session.inline_config import RunArguments, inline_config
 
 if TYPE_CHECKING:
     from runner.config import RunConfig
-    from runner.session import RunRequest
+    from runner.session.run_request import RunRequest
 
 CONFIG_ENDINGS = (".yaml", ".yml")
 COLUMN_LABELS = ("bool", "ordinal", "choice")
@@ -87,8 +87,7 @@ def run_arguments(
     name: Annotated[str | None, _instead(None, "The run's name; by default that of the items file. See --out.")] = None,
     batch: Annotated[int | None, _instead(None, "Items in a request, of the judges that take several.", min=1)] = None,
     overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=VALUE", help="Override a key of the config; repeatable."),
+        list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a key of the config; repeatable.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The run's directory; by default the config's `out`, or runs/NAME.")
@@ -106,10 +105,9 @@ def run_arguments(
         int | None, typer.Option(help="What the sample is drawn by; by default the config's `seed`.")
     ] = None,
 ) -> RunArguments:
-    """The arguments that these options say."""
     arguments = locals()  # the signature is the one list of them
-    arguments["fields"] = dict(_pair("--field", option) for option in fields or [])
-    arguments["labels"] = dict(_label(option) for option in labels or [])
+    arguments["fields"] = dict(_parse_column("--field", option) for option in fields or [])
+    arguments["labels"] = dict(_parse_label(option) for option in labels or [])
     arguments["overrides"] = overrides or []
     if seed is not None and sample is None:
         raise InputError("--seed is what --sample is drawn by; the seed of a run is its config's key `seed`")
@@ -135,7 +133,6 @@ def with_run_arguments(*names: str) -> Callable[[Callable[..., None]], Callable[
 
 
 def named_run(arguments: RunArguments) -> RunRequest:
-    """The run of a config file, or of items files with judges and models given as options."""
     from runner.config import load_config, parse_config
     from runner.overrides import apply_override
     from runner.session.run_request import RunRequest, check_limits
@@ -211,15 +208,15 @@ def _complete(arguments: RunArguments) -> RunArguments:
     return replace(arguments, judge=judges, batch=None)
 
 
-def _pair(option: str, text: str) -> tuple[str, str]:
+def _parse_column(option: str, text: str) -> tuple[str, str]:
     name, equals, column = text.partition("=")
     if not name or not equals or not column:
         raise InputError(f"{option} {text}: must look like NAME=COLUMN")
     return name, column
 
 
-def _label(text: str) -> tuple[str, dict[str, str]]:
-    name, column = _pair("--label", text)
+def _parse_label(text: str) -> tuple[str, dict[str, str]]:
+    name, column = _parse_column("--label", text)
     head, colon, type = column.rpartition(":")
     if colon and head and type in COLUMN_LABELS:
         return name, {"field": head, "type": type}
@@ -232,18 +229,18 @@ def _check_columns(config: RunConfig, what: str) -> None:
     from runner.session.session import load_judges
 
     judges = load_judges(config, Path())
-    seen = profile_columns(config.items, Path(), max_rows=_PEEK)
+    profile = profile_columns(config.items, Path(), max_rows=_PEEK)
     wanted = {"response": "every judge"}
     for judge in judges:
         for name in fields_of_all_templates(judge):
             wanted.setdefault(name, judge.name)
     columns = {name: config.items.fields.get(name, name) for name in wanted}
-    lacking = [name for name in wanted if not seen.has_column(columns[name])]
+    lacking = [name for name in wanted if not profile.has_column(columns[name])]
     if lacking:
-        likely = guess_columns(seen)
+        likely = guess_columns(profile)
         faults = [f"there is no column {columns[name]!r} for the {name} that {wanted[name]} needs" for name in lacking]
         options = [f"--field {name}={likely[name].column if name in likely else 'COLUMN'}" for name in lacking]
         raise InputError(
-            f"{what}: {'; '.join(faults)}\n  the columns are {', '.join(seen.columns)}\n"
+            f"{what}: {'; '.join(faults)}\n  the columns are {', '.join(profile.columns)}\n"
             f"  say which column is meant: {shlex.join(option for text in options for option in text.split(' ', 1))}"
         )

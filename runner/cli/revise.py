@@ -25,13 +25,12 @@ from .options import (
 from .run import approve, conclude, describe_published, finish_run, judge_run
 
 if TYPE_CHECKING:
-    from runner.session import Session
+    from runner.session.session import Session
 
 RETRIED = ("malformed", "failed", "refused", "poisoned")
 
 ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", help="The run's config; by default what the directory holds of it is enough."),
+    Path | None, typer.Option("--config", help="The run's config; by default what the directory holds of it is enough.")
 ]
 
 
@@ -39,11 +38,10 @@ def rescore(run_directory: RunArgument, config: ConfigOption = None, as_json: Js
     """Read all stored replies again with today's reader, as a new revision; no call is made."""
     from judges import PARSER_VERSION
     from runner.log import configure
-    from runner.session.reopen import reopen
+    from runner.session.session import reopen
 
     configure(None)
     with reopen(run_directory, config) as session:
-        session.reopen()
         before = _print_revisions(session)
         changes = session.rescore()
         report = session.finish()
@@ -80,26 +78,26 @@ def retry(
     What the run has not judged yet is judged along with them.
     """
     from runner.log import configure
-    from runner.session.reopen import reopen
+    from runner.session.planning import plan_retry
+    from runner.session.session import reopen
 
     configure("debug" if verbose else None)
     check_place(local, address)
     states = _states(state)
     stopped: JuryboxError | None = None
     with reopen(run_directory, config, asks=True) as session:
-        session.reopen()
         before = _print_revisions(session, quiet)
         for kind, name, place in (("judge", judge, 0), ("model", model, 1)):
             names = sorted({judge_model[place] for judge_model in session.judge_models})
             if name is not None and name not in names:
                 raise InputError(f"--{kind} {name}: the run has {', '.join(names)}")
-        plan = session.retry(states, judge, model, begin=False)
+        plan = plan_retry(session, states, judge, model, begin=False)
         again = plan.again
         if plan.complete:
             say(f"nothing to do: no trial is {' or '.join(states)}", quiet)
         else:
             approve(session, plan, address=address, yes=yes, quiet=quiet)
-            plan = session.retry(states, judge, model, begin=True)
+            plan = plan_retry(session, states, judge, model, begin=True)
             stopped = judge_run(session, plan, address=address, local=local, quiet=quiet)
         report = finish_run(session, stopped)
     made = session.revisions.new[before:]
@@ -132,7 +130,7 @@ def _print_revisions(session: Session, quiet: bool = False) -> int:
 
 def _print_outcome(session: Session, before: int, details: dict[str, Any] | None, reader: str = "") -> None:
     """Print the new revision, if any came after the first so many; with details as JSON."""
-    from runner.session import status_of
+    from runner.session.run_status import status_of
 
     revisions, directory = session.revisions.new, session.run.path
     number = revisions[-1].number if revisions else status_of(directory).revision

@@ -33,7 +33,8 @@ from .show import current_report, print_report
 
 if TYPE_CHECKING:
     from runner.report import Report
-    from runner.session import Plan, Session
+    from runner.session.planning import Plan
+    from runner.session.session import Session
 
 ASK_ABOVE_USD = 1.0
 ASK_ABOVE_CALLS = 10_000
@@ -52,13 +53,14 @@ def run(
 ) -> None:
     """Judge the items of a config, or items files by judges and models given here; the same command resumes."""
     from runner.log import configure
+    from runner.session.planning import plan_run
 
     configure("debug" if verbose else None)
     request = named_run(replace(arguments, address=address, local=local, progress=not quiet))
     stopped: JuryboxError | None = None
     # A judge's own code may print; stdout carries the result.
     with show_stops(request.directory, as_json), redirect_stdout(sys.stderr), request.session() as session:
-        plan = session.plan()
+        plan = plan_run(session)
         if session.publisher.restored is not None:
             say(session.publisher.restored.text, quiet)
         before = len(session.revisions.new)
@@ -81,7 +83,7 @@ def run(
 @with_run_arguments()
 def plan(arguments: RunArguments, as_json: JsonOption = False) -> None:
     """Show what `run` would judge and cost, and one rendered prompt per template; no call is made."""
-    from runner.session import preview
+    from runner.session.dry_run import preview
 
     request = named_run(arguments)
     dry_run = preview(request.config, request.base, request.directory, arguments.limit, request.sample)
@@ -95,12 +97,10 @@ def try_(
         str | None, typer.Option(metavar="ID", help="The item; by default, for each judge, the first it takes.")
     ] = None,
     judge: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Of a config only this judge; else as for run; repeatable."),
+        list[str] | None, typer.Option(metavar="NAME", help="Of a config only this judge; else as for run; repeatable.")
     ] = None,
     model: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Of a config only this model; else as for run; repeatable."),
+        list[str] | None, typer.Option(metavar="NAME", help="Of a config only this model; else as for run; repeatable.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -129,31 +129,28 @@ def try_(
 
 
 def approve(session: Session, plan: Plan, *, address: str | None, yes: bool, quiet: bool) -> None:
-    """Say what is about to be paid, and ask where that is much; InputError where a key is missing."""
-    from runner.session.session import missing_keys
+    """Say what is about to be paid, and ask on a terminal where that is much; InputError where a key is missing."""
+    from runner.session.judging import require_keys
 
-    if address is None and (problems := missing_keys(session.config)):
-        raise InputError(problems[0])
-    say(summary(plan), quiet)
-    confirm(plan, yes)
+    if address is None:
+        require_keys(session.config)
+    say(describe_plan(plan), quiet)
+    unpriced = sum(entry.requests for entry in plan.estimates if entry.usd is None)
+    usd = sum(entry.usd or 0.0 for entry in plan.estimates)
+    if not yes and sys.stdin.isatty() and (usd > ASK_ABOVE_USD or unpriced > ASK_ABOVE_CALLS):
+        typer.confirm("Go on?", abort=True, err=True)
 
 
 def judge_run(session: Session, plan: Plan, *, address: str | None, local: bool, quiet: bool) -> JuryboxError | None:
     """Judge what the plan leaves to do, with progress on stderr; why it stopped before the end, if it did."""
-    from runner.session.progress import Progress
-    from runner.session.session import local_pool, ray_pool
+    from runner.session.judging import judge_and_show
 
-    with Progress.of(session.config, quiet=quiet) as progress:
-        try:
-            session.judge(
-                plan,
-                make_pool=lambda: local_pool(session) if local else ray_pool(session, address),
-                watch=progress.update,
-            )
-        except InputError:
-            raise
-        except JuryboxError as error:
-            return error
+    try:
+        judge_and_show(session, plan, address=address, local=local, quiet=quiet)
+    except InputError:
+        raise
+    except JuryboxError as error:
+        return error
     return None
 
 
@@ -191,15 +188,14 @@ def describe_published(session: Session, stopped: JuryboxError | None, quiet: bo
 
 
 def conclude(stopped: JuryboxError | None, report: Report) -> None:
-    """End with the status of what came out."""
     if stopped is not None:
         raise stopped
     if report.over_limit:
         raise typer.Exit(3)
 
 
-def summary(plan: Plan) -> str:
-    """Trials, already done and the estimate: what stands before the first paid call."""
+def describe_plan(plan: Plan) -> str:
+    """Trials, already done and the estimate."""
     lines = [f"{plan.trials:,} trials, {plan.judged:,} already judged, {plan.trials - plan.judged:,} to judge"]
     if plan.again:
         lines[0] += f", and {plan.again:,} to judge again"
@@ -208,21 +204,8 @@ def summary(plan: Plan) -> str:
     for entry in plan.estimates:
         if entry.requests:
             price = "no price given" if entry.usd is None else f"at most {_usd(entry.usd)} if none is repeated"
-            lines.append(
-                f"  {entry.judge} × {entry.model}: {entry.calls}, "
-                f"~{entry.input_tokens:,} tokens in, ≤ {entry.output_tokens:,} out, {price}"
-            )
+            lines.append(f"  {entry.judge} × {entry.model}: {entry.describe()}, {price}")
     return "\n".join(lines)
-
-
-def confirm(plan: Plan, yes: bool) -> None:
-    """Ask on a terminal before much is spent."""
-    if yes or not sys.stdin.isatty():
-        return
-    unpriced = sum(entry.requests for entry in plan.estimates if entry.usd is None)
-    usd = sum(entry.usd or 0.0 for entry in plan.estimates)
-    if usd > ASK_ABOVE_USD or unpriced > ASK_ABOVE_CALLS:
-        typer.confirm("Go on?", abort=True, err=True)
 
 
 def _usd(value: float) -> str:

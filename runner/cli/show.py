@@ -6,9 +6,8 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -17,25 +16,9 @@ from runner.errors import InputError, JuryboxError
 from .options import JsonOption, RunArgument, say
 
 
-class ExportFormat(StrEnum):
-    """The formats of `jurybox export`."""
-
-    jsonl = "jsonl"
-    csv = "csv"
-    parquet = "parquet"
-    longmemeval = "longmemeval"
-
-
-class Reading(StrEnum):
-    """Which reading of the replies is exported as the label."""
-
-    strict = "strict"
-    official = "official"
-
-
 def status(run_directory: RunArgument, as_json: JsonOption = False) -> None:
     """How far a run is, also while it works."""
-    from runner.session import status_of
+    from runner.session.run_status import status_of
 
     counts = status_of(run_directory)
     typer.echo(json.dumps(counts.document(), ensure_ascii=False) if as_json else counts.text())
@@ -51,7 +34,7 @@ def report(
     full: Annotated[bool, typer.Option("--full", help="Print every section.")] = False,
 ) -> None:
     """Print a run's report, finished or not: the screen that `run` ends with, or what stands behind it."""
-    from runner.session import open_run
+    from runner.session.run_status import open_run
 
     if as_json + markdown + full + (section is not None) > 1:
         raise InputError("--json, --markdown, --section and --full exclude each other")
@@ -61,7 +44,7 @@ def report(
 
 def export(
     run_directory: RunArgument,
-    format: Annotated[ExportFormat, typer.Option(help="Format of the rows.")],
+    format: Annotated[Literal["jsonl", "csv", "parquet", "longmemeval"], typer.Option(help="Format of the rows.")],
     to: Annotated[Path | None, typer.Option(help="File to write; by default stdout.")] = None,
     judge: Annotated[str | None, typer.Option(help="Only this judge.")] = None,
     model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
@@ -69,32 +52,29 @@ def export(
     state: Annotated[
         str | None, typer.Option(metavar="STATE,…", help="Only trials that ended so; several by commas.")
     ] = None,
-    reading: Annotated[Reading, typer.Option(help="For longmemeval: which reading is the label.")] = Reading.strict,
+    reading: Annotated[
+        Literal["strict", "official"], typer.Option(help="For longmemeval: which reading is the label.")
+    ] = "strict",
 ) -> None:
     """Write a run's judgments as rows."""
     from runner.publishing.export import Selection
     from runner.publishing.export import export as write
-    from runner.session import open_run
+    from runner.session.run_status import open_run
 
     states = () if state is None else tuple(part.strip() for part in state.split(","))
     with open_run(run_directory) as opened:
-        written = write(
-            opened.config,
-            opened.judges,
-            opened.staged,
-            opened.ledger,
-            format=format.value,
-            to=to,
-            select=Selection(judge, model, system, states),
-            reading=reading.value,
+        run, select = (
+            (opened.config, opened.judges, opened.staged, opened.ledger),
+            Selection(judge, model, system, states),
         )
+        written = write(*run, format=format, to=to, select=select, reading=reading)
     left_out = f", {written.left_out:,} without a verdict left out" if written.left_out else ""
     say(f"{written.rows:,} rows written{left_out}")
 
 
 def current_report(run_directory: Path) -> Any:
     """The report of a run that came to no end, or None where there is none yet or it cannot be read."""
-    from runner.session import open_run
+    from runner.session.run_status import open_run
 
     with suppress(JuryboxError), open_run(run_directory) as opened:
         # Half of a plan has other items than judgments.

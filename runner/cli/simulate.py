@@ -60,12 +60,12 @@ def simulate(
     log: Annotated[Path | None, typer.Option(help="Write a line of JSON for each request.")] = None,
 ) -> None:
     """Serve a local OpenAI-compatible endpoint for demos, tests and benchmarks."""
-    from runner.simulate import Simulation, run
+    from runner.simulate import Simulation, serve
 
     # Each option is one of the simulation's by the same name.
     options = {name: value for name, value in context.params.items() if name not in ("host", "port", "model_limit")}
     options["only_models"] = tuple(only_models) if only_models else None
-    run(Simulation(models=_model_limits(model_limit or []), **options), host, port)
+    serve(Simulation(models=_model_limits(model_limit or []), **options), host, port)
 
 
 def _model_limits(options: list[str]) -> dict[str, Any]:

@@ -51,7 +51,6 @@ class ColumnStats:
 
     @property
     def given(self) -> int:
-        """Rows that have a value."""
         return sum(self.types.values()) - self.types["null"]
 
     @property
@@ -73,7 +72,6 @@ class ColumnStats:
 
     @property
     def type(self) -> str:
-        """The types as a person reads them."""
         return " or ".join(name for name, _ in self.types.most_common() if name != "null") or "null"
 
     def repeats_within(self, other: ColumnStats | None) -> bool:
@@ -82,7 +80,6 @@ class ColumnStats:
         return len(pairs) < len(self.places)
 
     def add(self, row: int, value: Any) -> None:
-        """A value of one row."""
         self.types[_TYPES.get(type(value), "object")] += 1
         if value is None:
             return
@@ -97,7 +94,6 @@ class ColumnStats:
 
     @property
     def all_values_known(self) -> bool:
-        """Whether `values` holds those of all rows."""
         return sum(self.values.values()) == self.given
 
     def _all(self, test: Callable[[str], bool]) -> bool:
@@ -121,12 +117,10 @@ class ColumnProfile:
 
     @property
     def size(self) -> str:
-        """How many rows there are, as far as is known."""
         rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
         return rows if self.complete else f"more than {rows}"
 
     def has_column(self, name: str) -> bool:
-        """Whether a column, or a place in nested ones, has this name."""
         return any(known == name or known.startswith(f"{name}.") for known in self.columns)
 
 

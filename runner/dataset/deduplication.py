@@ -54,8 +54,7 @@ class _Spill:
         return self._directory / f"{number:03d}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SourceLocation:
+class SourceLocation(NamedTuple):
     """Where a row came from: number of the source, and line."""
 
     source: int
@@ -82,24 +81,22 @@ class DuplicateDetector:
         self._reference = reference
         self._rows = _Spill(directory / "rows", _ROW)
         self._answers = _Spill(directory / "answers", _ANSWER)
-        self._systems: dict[str, int] = {}
-        for system in systems:
-            self._number(system)
+        self._systems = {system: number for number, system in enumerate(systems)}
 
     def add(self, item: Item, content: bytes, match: ReferenceRow | None, at: SourceLocation, row: int) -> None:
         """A staged row, and the reference row that it answers, if items are joined."""
         system, name = item.system.encode(), item.id.encode()
         key = _digest(b"%d:%b%b" % (len(system), system, name))
         question = _digest(item.question_id.encode()) if match is None else match.place.to_bytes(16, "little")
-        self._rows.add(key, content, question, self._number(item.system), at.source, at.line, row)
+        number = self._systems.setdefault(item.system, len(self._systems))
+        self._rows.add(key, content, question, number, at.source, at.line, row)
 
     def find(self, rows: int) -> DuplicateCounts:
         """Look through all `rows` staged rows: which are duplicates, which contradict each other."""
         found = DuplicateCounts()
         for part in self._rows.parts():
             groups: dict[bytes, list[_Row]] = {}
-            for record in part:
-                entry = _Row(*record)
+            for entry in map(_Row._make, part):
                 groups.setdefault(entry.key, []).append(entry)
             for entries in groups.values():
                 if len(entries) > 1:
@@ -109,41 +106,35 @@ class DuplicateDetector:
                     self._answers.add(entries[0].question, entries[0].system)
         return found
 
-    def coverage(self) -> dict[str, tuple[int, int]]:
-        """After `find`: system → (distinct questions answered, questions of the reference or of all systems)."""
-        answered = [0] * len(self._systems)
+    def count_answers(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
+        """After `find`: system → (distinct questions answered, questions of the reference or of all systems).
+
+        And system → questions to which it has several answers, where there are any.
+        """
+        answered, several = [0] * len(self._systems), [0] * len(self._systems)
         total = 0
         for part in self._answers.parts():
-            pairs = set(part)
-            total += len({question for question, _ in pairs})
-            for _, number in pairs:
+            counts = Counter(part)
+            total += len({question for question, _ in counts})
+            for (_, number), answers in counts.items():
                 answered[number] += 1
+                several[number] += answers > 1
         if self._reference is not None:
             total = len(self._reference)
-        return {system: (answered[number], total) for system, number in self._systems.items()}
+        coverage = {system: (answered[number], total) for system, number in self._systems.items()}
+        return coverage, {system: several[number] for system, number in self._systems.items() if several[number]}
 
-    def several(self) -> dict[str, int]:
-        """After `find`: system → questions to which it has several answers, where there are any."""
-        counts = [0] * len(self._systems)
-        for part in self._answers.parts():
-            for (_, number), answers in Counter(part).items():
-                counts[number] += answers > 1
-        return {system: counts[number] for system, number in self._systems.items() if counts[number]}
-
-    def check_answered(self, reference: Reference) -> None:
-        """`expect: all`: every reference question has an answer from every system."""
-        flags = [bytearray(len(reference)) for _ in self._systems]
+    def check_answered(self) -> None:
+        """`expect: all`: every question of the reference has an answer from every system."""
+        assert self._reference is not None
+        flags = [bytearray(len(self._reference)) for _ in self._systems]
         for part in self._answers.parts():
             for question, number in part:
                 flags[number][int.from_bytes(question, "little")] = 1
-        reference.check_answered({system: flags[number] for system, number in self._systems.items()})
+        self._reference.check_answered({system: flags[number] for system, number in self._systems.items()})
 
     def close(self) -> None:
-        """Remove its files."""
         shutil.rmtree(self._directory)
-
-    def _number(self, system: str) -> int:
-        return self._systems.setdefault(system, len(self._systems))
 
 
 class _Row(NamedTuple):
@@ -155,6 +146,10 @@ class _Row(NamedTuple):
     line: int
     row: int
 
+    @property
+    def at(self) -> SourceLocation:
+        return SourceLocation(self.source, self.line)
+
 
 def _compare(entries: list[_Row], found: DuplicateCounts) -> None:
     """One (system, id) that several rows have: equal content counts once, differing content cannot be chosen from."""
@@ -165,11 +160,7 @@ def _compare(entries: list[_Row], found: DuplicateCounts) -> None:
         if other is None:
             found.repeated += 1
         else:
-            against = other if entry.content == first.content else first
-            found.conflicts[entry.row] = (
-                SourceLocation(entry.source, entry.line),
-                SourceLocation(against.source, against.line),
-            )
+            found.conflicts[entry.row] = entry.at, (other if entry.content == first.content else first).at
 
 
 def _digest(data: bytes) -> bytes:

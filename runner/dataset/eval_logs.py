@@ -19,8 +19,9 @@ from typing import Any
 
 from runner.errors import ConfigError
 
-from .files import DAMAGE, MAX_RECORD_BYTES, REST_LOST, InputFile, Record, Row, RowError
+from .files import DAMAGE, MAX_RECORD_BYTES, REST_LOST, Record, Row, RowError
 from .json_reader import json_lines, json_member, json_record
+from .remote_files import InputFile
 
 ZIPPED = b"PK\x03\x04"
 _OPENING = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:\s*"\w+"\s*,\s*"eval"\s*:\s*\{')

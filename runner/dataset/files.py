@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from runner.errors import ConfigError
 
@@ -109,45 +109,28 @@ def describe_damage(error: BaseException) -> RowError:
     return RowError(f"damaged file: {error}; {REST_LOST}")
 
 
-class InputFile(Protocol):
-    """A file that items are read from."""
-
-    @property
-    def location(self) -> str:
-        """Its path relative to the config's folder, or as the config gives it."""
-
-    @property
-    def name(self) -> str:
-        """What errors call it."""
-
-    def open(self) -> io.BufferedReader[Any]:
-        """Its bytes, seekable; ConfigError where they cannot be had."""
-
-    def stamp(self) -> dict[str, Any]:
-        """What differs as soon as the content does, without reading the content."""
-
-    def beside(self, name: str) -> InputFile | None:
-        """The file of that name in the same folder, if there is one."""
-
-
 @dataclass(frozen=True, slots=True)
 class LocalFile:
     """A file on this machine's disk, watched by its size and time of the last change."""
 
     location: str
+    """Its path relative to the config's folder, or as the config gives it."""
     path: Path
 
     @property
     def name(self) -> str:
+        """What errors call it."""
         return str(self.path)
 
     def open(self) -> io.BufferedReader[Any]:
+        """Its bytes, seekable; ConfigError where they cannot be had."""
         try:
             return io.BufferedReader(io.FileIO(self.path), CHUNK)
         except OSError as error:
             raise ConfigError(f"{self.name}: cannot be read: {error.strerror}") from None
 
     def stamp(self) -> dict[str, Any]:
+        """What differs as soon as the content does, without reading the content."""
         try:
             status = self.path.stat()
         except OSError as error:
@@ -155,6 +138,7 @@ class LocalFile:
         return {"size": status.st_size, "mtime_ns": status.st_mtime_ns}
 
     def beside(self, name: str) -> LocalFile | None:
+        """The file of that name in the same folder, if there is one."""
         path = self.path.with_name(name)
         return LocalFile(name, path) if path.is_file() else None
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any
 import orjson
 
 from runner.errors import InputError, ItemError, RunLocked
+from runner.filesystem import replace_file
 
 from .files import UnsupportedValueError, as_json_value
 
@@ -63,19 +63,14 @@ class InMemoryItems:
         path = directory / FILE
         if path.exists() and _digest(path) == self._file_digest:
             return
-        fresh = path.with_suffix(".new")
         try:
-            with open(fresh, "wb", opener=_private) as file:
+            with replace_file(path) as file:
                 self._rows.seek(0)
                 shutil.copyfileobj(self._rows, file)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(path)
         except OSError as error:
             raise RunLocked(f"{path}: cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
-        """Forget the rows."""
         self._rows.close()
 
 
@@ -137,7 +132,3 @@ def _serialize(row: object, place: str) -> tuple[bytes, bytes]:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

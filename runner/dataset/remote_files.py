@@ -16,7 +16,7 @@ from typing import Any
 from runner.errors import ConfigError, ItemError
 from runner.object_storage import Bucket, StorageError, endpoint_note, split_url
 
-from .files import MAGIC
+from .files import MAGIC, LocalFile
 
 _BLOCK = 8 * 1024 * 1024
 """Bytes of one request, which takes some tens of milliseconds."""
@@ -24,7 +24,7 @@ _BLOCK = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """An object, watched by its size and ETag. Its name is its URL."""
+    """An object, watched by its size and ETag. Its name is its URL; otherwise like `LocalFile`."""
 
     key: str
     """The config's key that names it."""
@@ -38,19 +38,15 @@ class RemoteFile:
         return self.location
 
     def open(self) -> io.BufferedReader[Any]:
-        size, _ = self._head()
-        return io.BufferedReader(_RangeReader(self, size), _BLOCK)
+        return io.BufferedReader(_RangeReader(self, self._head()[0]), _BLOCK)
 
     def stamp(self) -> dict[str, Any]:
         size, etag = self._head()
         return {"size": size, "ETag": etag}
 
     def beside(self, name: str) -> RemoteFile | None:
-        file = replace(
-            self,
-            location=f"{self.location.rpartition('/')[0]}/{name}",
-            path=f"{self.path.rpartition('/')[0]}/{name}".removeprefix("/"),
-        )
+        location, path = (f"{text.rpartition('/')[0]}/{name}" for text in (self.location, self.path))
+        file = replace(self, location=location, path=path.removeprefix("/"))
         return file if _head(file) else None
 
     def _head(self) -> tuple[int, str]:
@@ -58,6 +54,9 @@ class RemoteFile:
         if head is None:
             raise ConfigError(f"{self.key}: {self.location}: there is no such object")
         return head
+
+
+InputFile = LocalFile | RemoteFile
 
 
 class _RangeReader(io.RawIOBase):

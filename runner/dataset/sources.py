@@ -21,10 +21,10 @@ from runner.items_config import Items
 from runner.object_storage import is_remote, without_secrets
 
 from .eval_logs import inspect_rows, lm_eval_rows, named_as_lm_eval, opens_as_inspect, opens_as_lm_eval
-from .files import BOM, CHUNK, DAMAGE, InputFile, LocalFile, Row, local_files
+from .files import BOM, CHUNK, DAMAGE, LocalFile, Row, local_files
 from .huggingface import DatasetSource, dataset_source
 from .json_reader import json_array, json_lines
-from .remote_files import remote_files
+from .remote_files import InputFile, remote_files
 from .table_reader import csv_rows, parquet_rows
 
 _ENDINGS = {
@@ -82,26 +82,22 @@ class FileSource:
             yield from parquet_rows(self.file.path)
             return
         with ExitStack() as stack:
-            raw = stack.enter_context(self.file.open())
+            file = raw = stack.enter_context(self.file.open())
             if self.format == "parquet":
                 yield from parquet_rows(raw)
                 return
-            file = raw
             if raw.peek(2)[:2] == b"\x1f\x8b":
                 reader: Any = _GzipReader(stack.enter_context(gzip.GzipFile(fileobj=raw)))
                 file = stack.enter_context(io.BufferedReader(reader, CHUNK))
             yield from self._read(file, self._detect_format(file) if self.sniff else self.format)
 
     def _read(self, file: io.BufferedReader[Any], format: str) -> Iterator[Row]:
-        if format == "csv":
-            return csv_rows(file)
-        if format == "jsonl":
-            return json_lines(file)
-        if format == "inspect":
-            return inspect_rows(file, self.columns)
-        if format == "lm-eval":
-            return lm_eval_rows(file, self.file, self.columns)
-        return json_array(file)
+        match format:
+            case "inspect":
+                return inspect_rows(file, self.columns)
+            case "lm-eval":
+                return lm_eval_rows(file, self.file, self.columns)
+        return {"csv": csv_rows, "jsonl": json_lines}.get(format, json_array)(file)
 
     def _detect_format(self, file: io.BufferedReader[Any]) -> str:
         """What the file's start says beyond its ending."""

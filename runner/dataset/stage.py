@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from judges import Condition, Item, Judge
+from judges import Item, Judge
 from runner.config import RunConfig
 from runner.errors import ConfigError, ItemError
 from runner.filesystem import open_private, replace_directory, sync
@@ -35,7 +35,6 @@ from .staged_items import (
     StagedWriter,
     load_staged,
     parse_item,
-    read_columns,
     read_ids,
     read_rows,
     replace_rows,
@@ -78,7 +77,6 @@ class _Rejects:
             )
 
     def listing(self) -> str:
-        """The first bad rows, a line each."""
         return "\n".join(f"  {line}" for line in self._first)
 
     def close(self) -> None:
@@ -123,7 +121,7 @@ class _ItemCounts:
     """Counts of items per judge and per system; an item can be subtracted again."""
 
     def __init__(self, judges: Sequence[Judge]) -> None:
-        self._cautions: list[list[tuple[Condition, str]]] = [judge.cautions for judge in judges]
+        self._cautions = [judge.cautions for judge in judges]
         self.judges: list[dict[str, Any]] = [
             {"trials": 0, "unrouted": 0, "cautions": {}, "fingerprint": judge.fingerprint} for judge in judges
         ]
@@ -156,7 +154,6 @@ class _Staging:
         self._judges = judges
         self._sources = sources
         self._directory = directory
-        self._reference = reference
         self._builder = ItemBuilder(items, judges, reference)
         self._sample = sample
         self._counts = _ItemCounts(judges)
@@ -186,15 +183,16 @@ class _Staging:
             names = ", ".join(source.name for source in self._sources)
             raise ItemError(f"{names}: no item is left" + (rejected if self._rejects.count else ""))
         self._builder.fields.check_columns()
-        if self._items.join is not None and self._reference is not None and self._items.join.expect == "all":
-            self._duplicates.check_answered(self._reference)
+        if self._items.join is not None and self._items.join.expect == "all":
+            self._duplicates.check_answered()
+        coverage, several = self._duplicates.count_answers()
         summary = StagedSummary(
             signature=signature,
             rows=writer.rows,
             duplicates=found.repeated,
             rejects=self._rejects.count,
-            coverage=self._duplicates.coverage(),
-            several=self._duplicates.several(),
+            coverage=coverage,
+            several=several,
             empty=self._counts.empty,
             judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
             files=writer.files,
@@ -206,13 +204,13 @@ class _Staging:
 
     def add_controls(self, summary: StagedSummary, controls: ControlSelector, among: int) -> StagedSummary:
         """After `run`: add the control items of the first `among` rows behind all others."""
-        for row, values in read_rows(self._directory):
+        for row, *values in read_rows(self._directory):
             if row < among:
                 controls.add(row, parse_item(*values[:6]), self._templates(values))
         rows = controls.rows()
         # The rows are read while others are written: those go to files of their own.
         with closing(self._writer(self._directory, after=self._closed)) as writer:
-            for row, values in read_rows(self._directory):
+            for row, *values in read_rows(self._directory):
                 if row in rows:
                     for item, templates in controls.make(parse_item(*values[:6]), self._templates(values)):
                         self._write(writer, item, as_stored_value(item.fields), b"{}", templates)
@@ -228,7 +226,7 @@ class _Staging:
         values = (item.id, item.question_id, item.system, item.group, fields, labels, *templates, *signs)
         writer.add(values, len(fields) + _ROW_OVERHEAD)
 
-    def _templates(self, values: tuple[Any, ...]) -> tuple[str | None, ...]:
+    def _templates(self, values: Sequence[Any]) -> Sequence[str | None]:
         return values[6 : 6 + len(self._judges)]
 
     def _add(self, row: dict[str, Any] | RowError, source: Source, at: SourceLocation, writer: StagedWriter) -> None:
@@ -267,7 +265,7 @@ class _Staging:
     def _remove_dropped(self, found: DuplicateCounts) -> StagedWriter:
         """Leave out the rows that stand twice. Of a contradiction none is kept: choosing is guessing."""
 
-        def keep(row: int, values: tuple[Any, ...]) -> bool:
+        def keep(row: int, values: Sequence[Any]) -> bool:
             if row in found.conflicts:
                 at, other = found.conflicts[row]
                 self._rejects.add(self._sources[at.source].name, at.line, values[0], self._same_as(other))
@@ -276,17 +274,18 @@ class _Staging:
         return self._keep_rows(keep)
 
     def _draw_sample(self, sample: Sample, rows: int) -> tuple[StagedWriter, SampleSummary]:
-        sizes = Counter(group for group, _ in read_columns(self._directory, ["group", "question_id"]))
-        sampler = ItemSampler(sample, sizes, read_columns(self._directory, ["group", "question_id"]))
+        columns = ["group", "question_id"]
+        sizes = Counter(group for group, _ in read_rows(self._directory, columns))
+        sampler = ItemSampler(sample, sizes, read_rows(self._directory, columns))
         writer = self._keep_rows(lambda _, values: (values[3], values[1]) in sampler)
         return writer, SampleSummary(writer.rows, rows, sample.items, sample.seed)
 
-    def _keep_rows(self, keep: Callable[[int, tuple[Any, ...]], bool]) -> StagedWriter:
+    def _keep_rows(self, keep: Callable[[int, Sequence[Any]], bool]) -> StagedWriter:
         """Write the rows anew without some, which then are no longer counted."""
         kept = self._directory / "kept"
         kept.mkdir(mode=0o700)
         with closing(self._writer(kept)) as writer:
-            for row, values in read_rows(self._directory):
+            for row, *values in read_rows(self._directory):
                 if keep(row, values):
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                 else:

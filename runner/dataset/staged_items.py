@@ -43,13 +43,9 @@ class StagedWriter:
         import pyarrow
 
         of_judges = [f"{kind}:{name}" for kind in ("template", "suspect") for name in judges]
-        types = {
-            "row": pyarrow.int64(),
-            **dict.fromkeys(("id", "question_id", "system", "group"), pyarrow.string()),
-            **dict.fromkeys(("fields", "labels"), pyarrow.binary()),
-            **dict.fromkeys(of_judges, pyarrow.string()),
-        }
-        self._schema = pyarrow.schema(list(types.items()))
+        types = {"row": pyarrow.int64(), "fields": pyarrow.binary(), "labels": pyarrow.binary()}
+        names = ("row", "id", "question_id", "system", "group", "fields", "labels", *of_judges)
+        self._schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in names])
         self._directory = directory
         self._repetitive = ["system", "group", "labels", *of_judges]
         self._pending: list[tuple[Any, ...]] = []
@@ -58,7 +54,7 @@ class StagedWriter:
         self.rows: int = after.rows if after else 0
         self.files: list[int] = list(after.files) if after else []
 
-    def add(self, values: tuple[Any, ...], size: int) -> None:
+    def add(self, values: Sequence[Any], size: int) -> None:
         """A row: id, question_id, system, group, fields, labels, a template and the signs per judge.
 
         `size` is about its bytes.
@@ -80,18 +76,11 @@ class StagedWriter:
         if not self._pending:
             return
         if self._writer is None:
-            self._writer = pyarrow.parquet.ParquetWriter(
-                self._path(),
-                self._schema,
-                compression="zstd",
-                use_dictionary=self._repetitive,
-                write_statistics=["row"],
-            )
             self.files.append(0)
-        columns = [
-            pyarrow.array(values, type=column.type)
-            for values, column in zip(zip(*self._pending, strict=True), self._schema, strict=True)
-        ]
+            options = {"compression": "zstd", "use_dictionary": self._repetitive, "write_statistics": ["row"]}
+            self._writer = pyarrow.parquet.ParquetWriter(self._path(), self._schema, **options)
+        by_column = zip(zip(*self._pending, strict=True), self._schema.types, strict=True)
+        columns = [pyarrow.array(values, type=kind) for values, kind in by_column]
         self._writer.write_batch(pyarrow.record_batch(columns, schema=self._schema))
         self.files[-1] += len(self._pending)
         self._pending.clear()
@@ -101,14 +90,13 @@ class StagedWriter:
 
     def _end_file(self) -> None:
         if self._writer is not None:
-            path = self._path(-1)
             self._writer.close()
             self._writer = None
-            path.chmod(0o600)
-            sync(path)
+            self._path().chmod(0o600)
+            sync(self._path())
 
-    def _path(self, shift: int = 0) -> Path:
-        return self._directory / _file_name(len(self.files) + shift)
+    def _path(self) -> Path:
+        return self._directory / _file_name(len(self.files) - 1)
 
 
 class RowReader:
@@ -151,21 +139,13 @@ class RowReader:
         return table if names is None else table.select(names)
 
 
-def read_rows(directory: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Every row of a directory as it was added, with its number."""
-    for path in _paths(directory):
-        with _open_parquet(path) as file:
-            for batch in file.iter_batches(batch_size=GROUP_ROWS, use_threads=False):
-                for row, *values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    yield row, tuple(values)
-
-
-def read_columns(directory: Path, columns: list[str]) -> Iterator[tuple[Any, ...]]:
-    """A few columns of every row of a directory, in the order of `columns`."""
+def read_rows(directory: Path, columns: list[str] | None = None) -> Iterator[tuple[Any, ...]]:
+    """Every row of a directory: its number and what was added, or these columns of it."""
     for path in _paths(directory):
         with _open_parquet(path) as file:
             for batch in file.iter_batches(batch_size=GROUP_ROWS, columns=columns, use_threads=False):
-                yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+                names = columns or batch.schema.names
+                yield from zip(*(batch.column(name).to_pylist() for name in names), strict=True)
 
 
 def read_ids(directory: Path, rows: Sequence[int]) -> list[str]:
@@ -197,13 +177,14 @@ def _file_name(number: int) -> str:
     return f"part-{number:05d}.parquet"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class StagedSummary:
     """What stage.json holds: what was staged from what, and what was left out."""
 
     signature: dict[str, Any]
     """What `input_signature` gave when the inputs were read."""
     rows: int
+    """Items; the rows of control items follow theirs."""
     duplicates: int
     """Rows left out since another row of the same (system, id) says the same."""
     rejects: int
@@ -221,7 +202,6 @@ class StagedSummary:
     sample: SampleSummary | None = None
     """The rows are a sample of those that there were."""
     controls: int = 0
-    """Control items, in the rows after those of the items."""
 
 
 class StagedItem(NamedTuple):
@@ -237,36 +217,22 @@ class StagedItem(NamedTuple):
     template: str
 
     def parse(self) -> Item:
-        """The item."""
         return parse_item(self.id, self.question_id, self.system, self.group, self.fields)
 
 
 def parse_item(
     item_id: str, question_id: str, system: str, group: str | None, fields: bytes, labels: bytes = b"{}"
 ) -> Item:
-    """The item of a row's columns, in their order."""
     # Not orjson: it makes floats of whole numbers beyond 64 bits.
     return Item(item_id, question_id, system, group, json.loads(fields), json.loads(labels))
 
 
-class Staged:
+class Staged(StagedSummary):
     """Staged items, read in slices by row number."""
 
     def __init__(self, directory: Path, summary: StagedSummary) -> None:
+        super().__init__(**vars(summary))
         self.directory = directory
-        self.summary = summary
-        self.signature = summary.signature
-        self.rows = summary.rows
-        """Items; the rows of control items follow theirs."""
-        self.controls = summary.controls
-        self.duplicates = summary.duplicates
-        self.rejects = summary.rejects
-        self.coverage = summary.coverage
-        self.several = summary.several
-        self.empty = summary.empty
-        self.judges = summary.judges
-        self.sample = summary.sample
-        self._end = summary.rows + summary.controls
         self._reader = RowReader(directory, summary.files)
 
     def frame(self, first_row: int, rows: int, columns: list[str] | None = None) -> polars.DataFrame:
@@ -296,7 +262,6 @@ class Staged:
                 yield StagedItem._make(row)
 
     def is_control(self, row: int) -> bool:
-        """Whether a row is a control item's."""
         return row >= self.rows
 
     def trial_counts(self, judge: str, first_row: int, rows: int) -> int:
@@ -306,7 +271,7 @@ class Staged:
         return sum(part.num_rows - part.column(column).null_count for part in parts)
 
     def _slices(self, first_row: int, rows: int, columns: list[str] | None) -> list[pyarrow.Table]:
-        return self._reader.slices(first_row, max(0, min(rows, self._end - first_row)), columns)
+        return self._reader.slices(first_row, max(0, min(rows, self.rows + self.controls - first_row)), columns)
 
 
 def save_summary(directory: Path, summary: StagedSummary) -> None:
@@ -328,7 +293,7 @@ def load_staged(directory: Path) -> Staged:
             f"{directory / _STAGE}: staged items of version {data.get('version')}, and this jurybox reads version"
             f" {LAYOUT} only; use the jurybox that wrote it, or start anew with --out"
         )
-    known = {name: value for name, value in data.items() if name != "version"}
-    known["coverage"] = {system: (answered, total) for system, (answered, total) in data["coverage"].items()}
-    known["sample"] = None if data.get("sample") is None else SampleSummary(**data["sample"])
-    return Staged(directory, StagedSummary(**known))
+    summary = StagedSummary(**{name: value for name, value in data.items() if name != "version"})
+    summary.coverage = {system: (answered, total) for system, (answered, total) in data["coverage"].items()}
+    summary.sample = None if data["sample"] is None else SampleSummary(**data["sample"])
+    return Staged(directory, summary)

@@ -97,11 +97,11 @@ class Estimate:
     usd: float | None
     """None: the model has no price."""
 
-    @property
-    def calls(self) -> str:
-        """The requests in words, with the trials where a request is of several."""
+    def describe(self) -> str:
+        """The requests in words, with the trials where a request is of several, and their tokens."""
         left = self.trials - self.done
-        return f"{self.requests:,} calls" + (f" for {left:,} trials" if self.requests != left else "")
+        calls = f"{self.requests:,} calls" + (f" for {left:,} trials" if self.requests != left else "")
+        return f"{calls}, ~{self.input_tokens:,} tokens in, ≤ {self.output_tokens:,} out"
 
 
 def plan_signature(

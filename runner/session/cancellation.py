@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from runner.errors import Interrupted, JuryboxError
 
@@ -24,43 +24,39 @@ class StopSignal:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._why: JuryboxError | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._orders: tuple[Callable[[JuryboxError], None], Callable[[], Any]] | None = None
+        self.why: JuryboxError | None = None
+        """The reason that was given, if any was."""
+        self._orders: tuple[Callable[[], object], Callable[[], object]] | None = None
+        """What stops the running task, and what cancels it."""
         self.left: Future[None] | None = None
         """The end of work that still goes on, though nobody waits for it any more."""
 
     def stop(self, why: JuryboxError) -> None:
         """Stop in good order, for this reason; said again, at once."""
         with self._lock:
-            again, self._why = self._why is not None, self._why or why
-            if self._loop is None or self._orders is None:
-                return
-            stop, cancel = self._orders
-            if again:
-                self._loop.call_soon_threadsafe(cancel)
-            else:
-                self._loop.call_soon_threadsafe(stop, why)
-
-    @property
-    def why(self) -> JuryboxError | None:
-        """The reason that was given, if any was."""
-        return self._why
+            is_again, self.why = self.why is not None, self.why or why
+            if self._orders is not None:
+                self._orders[is_again]()
 
     @contextmanager
     def connected(self, stop: Callable[[JuryboxError], None]) -> Iterator[None]:
         """While the running task judges: `stop` is called in its loop. An order given before counts."""
-        task = asyncio.current_task()
+
+        def stop_now() -> None:
+            assert self.why is not None
+            stop(self.why)
+
+        task, call = asyncio.current_task(), asyncio.get_running_loop().call_soon_threadsafe
         assert task is not None
         with self._lock:
-            self._loop, self._orders = asyncio.get_running_loop(), (stop, task.cancel)
-            if self._why is not None:
-                stop(self._why)
+            self._orders = lambda: call(stop_now), lambda: call(task.cancel)
+            if self.why is not None:
+                stop(self.why)
         try:
             yield
         finally:
             with self._lock:
-                self._loop = self._orders = None
+                self._orders = None
 
 
 def run_in_thread(work: Callable[[], None], signal: StopSignal) -> None:

@@ -53,26 +53,21 @@ class Preview:
     notes: list[str]
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
         return asdict(self)
 
     def text(self) -> str:
-        """As a person reads it."""
         items = f"{self.items:,} items" if self.sample is None else str(self.sample)
         lines = [f"{items}, {self.trials:,} trials, {self.judged:,} already judged"]
         for entry in self.estimates:
             name = f"{entry.judge} × {entry.model}"
             cost = "no price given" if entry.usd is None else f"≤ ${entry.usd:,.4f} if none is repeated"
-            lines.append(
-                f"  {name}: {entry.calls}, ~{entry.input_tokens:,} tokens in, ≤ {entry.output_tokens:,} out, {cost}"
-            )
+            lines.append(f"  {name}: {entry.describe()}, {cost}")
             sampling = json.dumps(self.sampling[name], ensure_ascii=False)
             lines.append(f"    sampling {sampling}, structured output {self.structured[name]}")
         lines += [f"note: {note}" for note in self.notes]
         for prompt in self.prompts:
             lines.append(f"\n--- {prompt.judge} / {prompt.template}: {prompt.trials:,} items, here {prompt.item_id}")
-            for message in prompt.messages:
-                lines.append(f"[{message['role']}]\n{message['content']}")
+            lines += [f"[{message['role']}]\n{message['content']}" for message in prompt.messages]
         return "\n".join(lines)
 
 

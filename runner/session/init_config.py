@@ -23,14 +23,9 @@ from runner.dataset.column_profile import (
 )
 
 LONGMEMEVAL = {
-    "single-session-user",
-    "single-session-assistant",
-    "single-session-preference",
-    "multi-session",
-    "temporal-reasoning",
-    "knowledge-update",
+    *("single-session-user", "single-session-assistant", "single-session-preference"),
+    *("multi-session", "temporal-reasoning", "knowledge-update"),
 }
-_FIELDS = ("response", "other_response", "question", "reference", "documents", "id", "question_id", "system", "group")
 _MEANINGS = {
     "response": "the answer to be judged",
     "other_response": "the answer that it is compared with",
@@ -152,14 +147,14 @@ def _join(guesses: Mapping[str, Guess], items: Mapping[str, Any]) -> Iterator[st
 def _fields(profile: ColumnProfile, guesses: Mapping[str, Guess], missing: Sequence[str]) -> Iterator[str]:
     # YAML takes a key with nothing but comments under it for null.
     yield _comment("  fields:" if guesses else "  # fields:", "what a judge calls it: the column that holds it")
-    for role in _FIELDS:
+    for role, meaning in _MEANINGS.items():
         if (guess := guesses.get(role)) is not None:
             others = f"; or {', '.join(map(scalar, guess.others))}" if guess.others else ""
-            yield _comment(f"    {role}: {scalar(guess.column)}", f"{_MEANINGS[role]} ({guess.why}{others})")
+            yield _comment(f"    {role}: {scalar(guess.column)}", f"{meaning} ({guess.why}{others})")
         elif role in missing:
-            yield _comment(f"    # {role}: COLUMN", f"MISSING: no column looks like {_MEANINGS[role]}")
+            yield _comment(f"    # {role}: COLUMN", f"MISSING: no column looks like {meaning}")
         elif role != "other_response":
-            yield _comment(f"    # {role}: COLUMN", _MEANINGS[role])
+            yield _comment(f"    # {role}: COLUMN", meaning)
 
 
 def _labels(judge: Judge, candidates: Sequence[LabelGuess]) -> Iterator[str]:
@@ -222,6 +217,5 @@ def _comment(line: str, text: str) -> str:
 
 def _short(text: str, most: int) -> str:
     """A text on one line, of no more than so many characters."""
-    flat = "".join(char if char.isprintable() else " " for char in text)
-    flat = " ".join(flat.split())
+    flat = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"

@@ -61,7 +61,6 @@ class RunArguments:
 
 
 def as_list(value: Any) -> list[Any]:
-    """One or several, as a list."""
     if isinstance(value, str | Mapping | PathLike) or not isinstance(value, Iterable):
         return [value]
     return list(value)

@@ -28,13 +28,11 @@ FILE_NAME = "jurybox-{}.schema.json"
 
 
 def json_schema(kind: Literal["config", "judge"]) -> dict[str, Any]:
-    """The schema of the files of that kind."""
     found = MODELS[kind].model_json_schema(schema_generator=_Generator)
     return {"$schema": _Generator.schema_dialect, "title": f"jurybox {kind}", **found}
 
 
 def schema_text(kind: Literal["config", "judge"]) -> str:
-    """The schema as the text of a file."""
     return json.dumps(json_schema(kind), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -18,18 +18,20 @@ _STRUCTURED = {
 }
 
 
-def listing(judges: Sequence[Judge]) -> str:
+def list_judges(judges: Sequence[Judge]) -> str:
     """A line per judge: name, how its reply is read, what it is for."""
     width = max((len(judge.name) for judge in judges), default=0)
-    lines = [f"{judge.name:<{width}}  {_kind(judge):<6}  {_first_sentence(judge.description)}" for judge in judges]
+    lines = []
+    for judge in judges:
+        first = textwrap.shorten(judge.description.split(". ")[0].rstrip("."), _WIDTH, placeholder=" …")
+        lines.append(f"{judge.name:<{width}}  {judge.meaning['reads']['kind']:<6}  {first}")
     return "\n".join([*lines, "", "jurybox judges NAME prints one of them; a judge of your own is named by its path."])
 
 
-def summary(judge: Judge) -> dict[str, Any]:
-    """A judge of the list, as data."""
+def summarize_judge(judge: Judge) -> dict[str, Any]:
     return {
         "name": judge.name,
-        "kind": _kind(judge),
+        "kind": judge.meaning["reads"]["kind"],
         "description": judge.description,
         "scores": sorted(judge.scales()),
         "batch": judge.batch,
@@ -37,7 +39,7 @@ def summary(judge: Judge) -> dict[str, Any]:
     }
 
 
-def description(judge: Judge) -> dict[str, Any]:
+def judge_document(judge: Judge) -> dict[str, Any]:
     """One judge whole, as data."""
     return {
         "name": judge.name,
@@ -58,7 +60,7 @@ def description(judge: Judge) -> dict[str, Any]:
     }
 
 
-def describe(judge: Judge) -> str:
+def describe_judge(judge: Judge) -> str:
     """One judge whole: its reading, scores, routes, sampling, schema, notes and prompts, and its fingerprint."""
     meaning = judge.meaning
     lines = [
@@ -70,10 +72,8 @@ def describe(judge: Judge) -> str:
     ]
     if judge.batch is not None:
         lines.append(_line("batch", f"{judge.batch} items a request, unless a config says otherwise"))
-    if meaning["official"]:
-        lines.append(
-            _line("official", f"beside ours: is {meaning['official']['contains']!r} in the lower-cased reply?")
-        )
+    if official := meaning["official"]:
+        lines.append(_line("official", f"beside ours: is {official['contains']!r} in the lower-cased reply?"))
     lines += [_line("item field", f"{{{name}}} is {_bound(to)}") for name, to in meaning["bind"].items()]
     lines += [_line("route", _route(route)) for route in meaning["route"]]
     if all(route["when"] is not None for route in meaning["route"]):
@@ -96,10 +96,9 @@ def describe(judge: Judge) -> str:
 def reply_places(judge: Judge, text: str) -> dict[str, Any]:
     """Where verdicts stand in a reply, and what is read, as data."""
     reply = Reply(text)
-    reading = judge.read(reply)
-    read = (
-        {"verdict": dict(reading.verdict), "stage": reading.provenance.stage} if isinstance(reading, Scored) else None
-    )
+    reading, read = judge.read(reply), None
+    if isinstance(reading, Scored):
+        read = {"verdict": dict(reading.verdict), "stage": reading.provenance.stage}
     places = [
         {"place": place.stage, "line": place.line + 1, "text": place.text, "verdict": None, "reason": None}
         | ({"reason": str(place.value.reason)} if isinstance(place.value, Malformed) else {"verdict": place.shown})
@@ -119,10 +118,6 @@ def describe_reply(found: Mapping[str, Any]) -> str:
     read = found["read"]
     last = f"read as {json.dumps(read['verdict'], ensure_ascii=False)} ({read['stage']})" if read else None
     return "\n".join([*(lines or ["no place in which a verdict could stand"]), last or f"not read: {found['reason']}"])
-
-
-def _kind(judge: Judge) -> str:
-    return str(judge.meaning["reads"]["kind"])
 
 
 def _reads(reads: Mapping[str, Any]) -> str:
@@ -162,10 +157,6 @@ def _bound(to: Any) -> str:
 def _route(route: Mapping[str, Any]) -> str:
     when = "every item that is left" if route["when"] is None else json.dumps(route["when"], ensure_ascii=False)
     return f"{when} → {route['template']}"
-
-
-def _first_sentence(text: str) -> str:
-    return textwrap.shorten(text.split(". ")[0].rstrip("."), _WIDTH, placeholder=" …")
 
 
 def _line(name: str, text: str) -> str:

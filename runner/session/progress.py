@@ -18,7 +18,7 @@ import rich.progress
 from rich.console import Console
 from rich.table import Column, Table
 
-from runner.config import RunConfig
+from runner.endpoint.judge_model import JudgeModelId
 from runner.messages import Snapshot
 
 EVERY_S = 10.0
@@ -28,14 +28,11 @@ STEPS = 10
 WINDOW_S = 30.0
 """The rate is measured over the last seconds, so that a pause shows and an earlier session does not count."""
 
-JudgeAndModel = tuple[str, str]
 T = TypeVar("T", int, str)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One judge × model, as shown."""
-
     judge: str
     model: str
     trials: int
@@ -53,7 +50,7 @@ class Row:
 
     @property
     def share(self) -> float:
-        """Done of all, 0 to 1; a pair without trials is done."""
+        """Done of all, 0 to 1; without trials it is done."""
         return self.done / self.trials if self.trials else 1.0
 
     @property
@@ -69,10 +66,9 @@ class ThroughputMeter:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._counts: dict[JudgeAndModel, deque[tuple[float, int]]] = {}
+        self._counts: dict[JudgeModelId, deque[tuple[float, int]]] = {}
 
-    def rate(self, judge_model: JudgeAndModel, done: int) -> float | None:
-        """The rate, with what is done by now."""
+    def rate(self, judge_model: JudgeModelId, done: int) -> float | None:
         now = self._clock()
         counts = self._counts.setdefault(judge_model, deque())
         counts.append((now, done))
@@ -85,9 +81,9 @@ class ThroughputMeter:
 def rows(
     snapshot: Snapshot,
     throughput: ThroughputMeter,
-    throttled: Mapping[str, int] | None = None,
-    states: Mapping[str, str] | None = None,
-    suspected: Mapping[JudgeAndModel, int] | None = None,
+    throttled: Mapping[str, int] = {},
+    states: Mapping[str, str] = {},
+    suspected: Mapping[JudgeModelId, int] = {},
 ) -> list[Row]:
     """The rows to show, in the snapshot's order. `throttled` and `states` are by model."""
     return [
@@ -99,28 +95,20 @@ def rows(
             unscored=tally.done - tally.scored,
             waiting=tally.waiting + tally.parked,
             rate_per_s=throughput.rate((judge, model), tally.done),
-            throttled=(throttled or {}).get(model, 0),
+            throttled=throttled.get(model, 0),
             cost_usd=tally.usage.cost_usd,
-            note=(states or {}).get(model) or _suspects((suspected or {}).get((judge, model), 0)),
+            note=states.get(model) or _suspects(suspected.get((judge, model), 0)),
         )
         for (judge, model), tally in snapshot.tallies.items()
     ]
 
 
 def line(row: Row) -> str:
-    """One row as a plain line."""
     number = {name: show(row) for name, show in NUMBERS.items()}
-    parts = [
-        f"{row.judge} × {row.model}: {percent(row.share)} {number['done']}",
-        number["rate"],
-        f"unscored {number['unscored']}",
-        *([f"to judge again {row.waiting:,}"] if row.waiting else []),
-        f"429s {number['429s']}",
-        number["cost"],
-        f"{number['left']} left",
-        *([row.note] if row.note else []),
-    ]
-    return "  ".join(parts)
+    again = f"  to judge again {row.waiting:,}" if row.waiting else ""
+    text = f"{row.judge} × {row.model}: {percent(row.share)} {number['done']}  {number['rate']}  unscored "
+    text += f"{number['unscored']}{again}  429s {number['429s']}  {number['cost']}  {number['left']} left"
+    return text + (f"  {row.note}" if row.note else "")
 
 
 NUMBERS: Mapping[str, Callable[[Row], str]] = {
@@ -139,7 +127,6 @@ class _Bars(rich.progress.Progress):
     """A row per judge × model under headings, and below several what all of them come to."""
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show the rows as they are now."""
         self.columns = _columns(self.console.width, notes=any(_note(row) for row in rows))
         shown = {f"{row.judge} × {row.model}": (row, _cells(row)) for row in rows}
         if len(rows) > 1:
@@ -201,25 +188,20 @@ class Progress:
 
     def __init__(
         self,
+        accounts: Mapping[str, str] = {},
         *,
-        accounts: Mapping[str, str] | None = None,
         quiet: bool = False,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._accounts = accounts or {}
+        self._accounts = accounts
         self._quiet = quiet
         self._stream = stream or sys.stderr
         self._clock = clock
         self._throughput = ThroughputMeter(clock)
         self._rows: list[Row] = []
         self._bars: _Bars | None = None
-        self._printed: dict[JudgeAndModel, tuple[float, Row]] = {}
-
-    @classmethod
-    def of(cls, config: RunConfig, *, quiet: bool) -> Progress:
-        """The progress of a run."""
-        return cls(accounts={model.name: model.account_name for model in config.models}, quiet=quiet)
+        self._printed: dict[JudgeModelId, tuple[float, Row]] = {}
 
     def __enter__(self) -> Progress:
         if not self._quiet and self._stream.isatty():
@@ -244,9 +226,9 @@ class Progress:
     def update(
         self,
         snapshot: Snapshot,
-        throttled: Mapping[str, int] | None = None,
-        states: Mapping[str, str] | None = None,
-        suspected: Mapping[JudgeAndModel, int] | None = None,
+        throttled: Mapping[str, int] = {},
+        states: Mapping[str, str] = {},
+        suspected: Mapping[JudgeModelId, int] = {},
     ) -> None:
         """Show the newest counts. `throttled`: 429s by account; `states`: a word by account, as `endpoint away`;
         `suspected`: trials that may kill their workers.
@@ -263,9 +245,9 @@ class Progress:
             if self._is_due(row):
                 self._print(row)
 
-    def _by_model(self, by_account: Mapping[str, T] | None, models: set[str]) -> dict[str, T]:
+    def _by_model(self, by_account: Mapping[str, T], models: set[str]) -> dict[str, T]:
         accounts = {model: self._accounts.get(model, model) for model in models}
-        return {model: by_account[name] for model, name in accounts.items() if by_account and name in by_account}
+        return {model: by_account[name] for model, name in accounts.items() if name in by_account}
 
     def _is_due(self, row: Row) -> bool:
         printed_at, last = self._printed.get((row.judge, row.model), (0.0, None))

@@ -7,15 +7,15 @@ line that says so. Memory does not grow with the number of lines.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO
 
 import orjson
 
-from judges import MAX_BATCH, Item, Judge, JudgeError, Malformed, Refused, Reply, Scored, load_judge
+from judges import MAX_BATCH, Item, Judge, JudgeError, Reading, Reply, Scored, load_judge, reason_of
 from runner.dataset.files import BOM, MAX_RECORD_BYTES
 from runner.errors import InputError
 
@@ -24,19 +24,22 @@ JUDGES = 100
 """How many judges are kept that lines name."""
 
 _NO_ITEM = Item("", "", "", None, {})
-_TEXTS = ("finish_reason", "refusal", "reasoning")
+_TEXTS = ("text", "finish_reason", "refusal", "reasoning", "response")
 
 
-class Source(Protocol):
-    """Bytes as they come in."""
+def reading_document(reading: Reading, scores: Mapping[str, float] | None) -> dict[str, Any]:
+    """How a reply is read, as data."""
+    if isinstance(reading, Scored):
+        head = {"state": "scored", "verdict": dict(reading.verdict), "scores": scores}
+        return {**head, "stage": reading.provenance.stage, "reason": None, "notes": reading.provenance.notes}
+    return _without_verdict(reading.state, reason_of(reading), scores)
 
-    def read1(self, size: int, /) -> bytes:
-        """What is there, up to `size`; it waits only where nothing is. Empty at the end."""
+
+def _without_verdict(state: str, reason: str | None, scores: Mapping[str, float] | None = None) -> dict[str, Any]:
+    return {"state": state, "verdict": None, "scores": scores, "stage": None, "reason": reason, "notes": ()}
 
 
 class Reader:
-    """Reads replies by one judge."""
-
     def __init__(self, judge: Judge) -> None:
         self.judge = judge
         # What a trace or a judge's own code makes of a verdict depends on the item.
@@ -49,28 +52,17 @@ class Reader:
         and stands in the verdict alone.
         """
         try:
-            return self._read(reply, count)
+            reading, scores = self.judge.read(reply, count), None
+            if isinstance(reading, Scored) and count == 1 and not self._by_item:
+                (own,) = self.judge.outcomes(reading, (_NO_ITEM,))
+                scores = self.judge.scores(own.verdict, _NO_ITEM) if isinstance(own, Scored) else None
         except Exception as error:
             if not self.judge.code:
                 raise
             raise InputError(
                 f"judge {self.judge.name!r}: its code cannot read this reply: {type(error).__name__}: {error}"
             ) from error
-
-    def _read(self, reply: Reply, count: int) -> dict[str, Any]:
-        reading = self.judge.read(reply, count)
-        match reading:
-            case Scored(verdict, provenance):
-                scores = None
-                if count == 1 and not self._by_item:
-                    (own,) = self.judge.outcomes(reading, (_NO_ITEM,))
-                    scores = self.judge.scores(own.verdict, _NO_ITEM) if isinstance(own, Scored) else None
-                head = {"state": "scored", "verdict": verdict, "scores": scores, "stage": provenance.stage}
-                return {**head, "reason": None, "notes": provenance.notes}
-            case Malformed(code, _):
-                return _without_verdict("malformed", code.value)
-            case Refused(by, _):
-                return _without_verdict("refused", by)
+        return reading_document(reading, scores)
 
 
 def count_fault(count: int, judge: Judge | None) -> str | None:
@@ -91,20 +83,24 @@ class ReplyDefaults:
     finish_reason: str = "stop"
 
 
-def read_lines(source: Source, defaults: ReplyDefaults) -> Iterator[bytes]:
-    """A line of JSON for each line of `source`, in blocks: what came in together goes out together."""
-    number = 0
+def read_lines(source: BinaryIO, defaults: ReplyDefaults) -> Iterator[bytes]:
+    """A line of JSON for each line of `source`, as soon as that is there."""
     read = _line_reader(defaults)
-    for lines in _lines(source):
-        answers = []
-        for line in lines:
-            number += 1
-            answers.append(as_json(read(number, line)))
-        yield b"\n".join([*answers, b""])
+    for number, line in enumerate(_lines(source), 1):
+        yield as_json(read(number, line)) + b"\n"
+
+
+def _lines(source: BinaryIO) -> Iterator[bytes | None]:
+    """Lines without their ends; None stands for one that is too long, which is not kept."""
+    while line := source.readline(MAX_RECORD_BYTES + 1):
+        is_long = len(line) > MAX_RECORD_BYTES and not line.endswith(b"\n")
+        rest = line if is_long else b""
+        while rest and not rest.endswith(b"\n"):
+            rest = source.readline(CHUNK)
+        yield None if is_long else line.removesuffix(b"\n")
 
 
 def as_json(answer: dict[str, Any]) -> bytes:
-    """As one line of JSON."""
     try:
         return orjson.dumps(answer)
     except TypeError:
@@ -116,7 +112,7 @@ class _LineError(ValueError):
     """What is wrong with a line."""
 
 
-def _line_reader(defaults: ReplyDefaults) -> Any:
+def _line_reader(defaults: ReplyDefaults) -> Callable[[int, bytes | None], dict[str, Any]]:
     @lru_cache(JUDGES)
     def load(name: str) -> Reader | str:
         # A Python judge is code, and a line of data must not run code.
@@ -129,14 +125,12 @@ def _line_reader(defaults: ReplyDefaults) -> Any:
 
     def reader_of(row: dict[str, Any]) -> Reader:
         name = row.get("judge")
-        if name is None:
-            if defaults.reader is None:
-                raise _LineError("judge is missing: neither the line nor --judge names one")
+        if name is None and defaults.reader is None:
+            raise _LineError("judge is missing: neither the line nor --judge names one")
+        if defaults.reader is not None and name in (None, defaults.reader.judge.name):
             return defaults.reader
         if not isinstance(name, str):
             raise _LineError("judge must be a name or a path")
-        if defaults.reader is not None and name == defaults.reader.judge.name:
-            return defaults.reader
         loaded = load(name)
         if isinstance(loaded, str):
             raise _LineError(loaded)
@@ -147,16 +141,10 @@ def _line_reader(defaults: ReplyDefaults) -> Any:
             row = _row(line if number > 1 or line is None else line.removeprefix(BOM))
             reader = reader_of(row)
             return reader.read(_reply(row, defaults.finish_reason), _count(row, reader, defaults.count))
-        except _LineError as error:
+        except (_LineError, InputError) as error:
             return _without_verdict("error", f"line {number}: {error}")
-        except InputError as error:
-            return _without_verdict("error", f"line {number}: {error.message}")
 
     return read
-
-
-def _without_verdict(state: str, reason: str) -> dict[str, Any]:
-    return {"state": state, "verdict": None, "scores": None, "stage": None, "reason": reason, "notes": ()}
 
 
 def _row(line: bytes | None) -> dict[str, Any]:
@@ -184,20 +172,14 @@ def _with_surrogates(line: bytes, error: orjson.JSONDecodeError) -> Any:
 
 
 def _reply(row: dict[str, Any], finish_reason: str) -> Reply:
-    try:
-        text = row["text"]
-    except KeyError:
-        raise _LineError("text is missing: the reply, as a string or null") from None
-    if text is not None and not isinstance(text, str):
-        raise _LineError("text must be a string or null")
-    if row.keys().isdisjoint(_TEXTS):
-        return Reply(text, finish_reason)
+    if "text" not in row:
+        raise _LineError("text is missing: the reply, as a string or null")
     for name in _TEXTS:
         if not isinstance(row.get(name), str | None):
             raise _LineError(f"{name} must be a string or null")
-    finish_reason = row.get("finish_reason") or finish_reason
     judged = (row["response"],) if row.get("response") else ()
-    return Reply(text, finish_reason, row.get("refusal"), row.get("reasoning"), judged)
+    finish_reason = row.get("finish_reason") or finish_reason
+    return Reply(row["text"], finish_reason, row.get("refusal"), row.get("reasoning"), judged)
 
 
 def _count(row: dict[str, Any], reader: Reader, default: int | None) -> int:
@@ -209,20 +191,3 @@ def _count(row: dict[str, Any], reader: Reader, default: int | None) -> int:
     if fault := count_fault(count, reader.judge):
         raise _LineError(fault)
     return count
-
-
-def _lines(source: Source) -> Iterator[list[bytes | None]]:
-    """Whole lines without their ends, those of a block together; None stands for one that is too long."""
-    begun: list[bytes] = []
-    size = 0
-    while block := source.read1(CHUNK):
-        first, *others = block.split(b"\n")
-        size += len(first)
-        # What is too long is counted, and no more of it kept.
-        if size <= MAX_RECORD_BYTES:
-            begun.append(first)
-        if others:
-            yield [b"".join(begun) if size <= MAX_RECORD_BYTES else None, *others[:-1]]
-            begun, size = [others[-1]], len(others[-1])
-    if size:
-        yield [b"".join(begun) if size <= MAX_RECORD_BYTES else None]

@@ -13,17 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from judges import (
-    PARSER_VERSION,
-    Item,
-    Judge,
-    Outcome,
-    Provenance,
-    Reply,
-    Scored,
-    reformat_of,
-    text_to_copy_from,
-)
+from judges import PARSER_VERSION, Item, Judge, Outcome, Provenance, Reply, Scored, reformat_of, text_to_copy_from
 from runner.dataset import Staged
 from runner.endpoint.judge_model import JudgeModel, StructuredModes
 from runner.ledger.ledger import Ledger
@@ -46,10 +36,10 @@ class Unchanged(Exception):
     """Nothing was changed, so there is no new revision: what was written is taken back."""
 
 
-def rescore(
+def rescore_ledger(
     ledger: Ledger,
     staged: Staged,
-    pairs: Mapping[tuple[str, str], JudgeModel],
+    judge_models: Mapping[tuple[str, str], JudgeModel],
     name: Callable[[tuple[int, int]], tuple[str, str] | None],
 ) -> tuple[RevisionDiff, Revision | None]:
     """Read all replies again, in one transaction; what changed, and the new revision, or None if nothing did.
@@ -59,13 +49,13 @@ def rescore(
     shards = [row.shard for row in ledger.shards()]
     changes = RevisionDiff(name)
     try:
-        with ledger.revisions.rescoring() as open_:
+        with ledger.revisions.rescoring() as rescoring:
             altered = False
             for shard in shards:
-                altered |= _Shard(open_, shard, pairs[shard.judge, shard.model], staged, changes).reread()
+                altered |= _Shard(rescoring, shard, judge_models[shard.judge, shard.model], staged, changes).reread()
             if not altered:
                 raise Unchanged
-            return changes, open_.finish(PARSER_VERSION, changes)
+            return changes, rescoring.finish(PARSER_VERSION, changes)
     except Unchanged:
         return changes, None
 
@@ -84,16 +74,16 @@ class _Read:
 
 
 class _Shard:
-    """The trials of one shard."""
-
-    def __init__(self, open_: Rescoring, shard: Shard, pair: JudgeModel, staged: Staged, changes: RevisionDiff) -> None:
-        self._open = open_
+    def __init__(
+        self, rescoring: Rescoring, shard: Shard, judge_model: JudgeModel, staged: Staged, changes: RevisionDiff
+    ) -> None:
+        self._rescoring = rescoring
         self._shard = shard
-        self._pair = pair
-        self._judge: Judge = pair.judge
+        self._judge_model = judge_model
+        self._judge: Judge = judge_model.judge
         self._changes = changes
-        self._judged = {stored.judgment.position: stored for stored in open_.judgments(shard.id)}
-        self._waiting = {position: (key, history) for position, key, history in open_.waiting(shard.id)}
+        self._judged = {stored.judgment.position: stored for stored in rescoring.judgments(shard.id)}
+        self._waiting = {position: (key, history) for position, key, history in rescoring.waiting(shard.id)}
         self._items: dict[int, tuple[Item, str]] = {}
         if self._judged or self._waiting:
             items = staged.items(shard.first_row, shard.rows, shard.judge)
@@ -110,7 +100,7 @@ class _Shard:
         replaced: list[StoredJudgment] = []
         scored: list[StoredJudgment] = []
         left = self._judged.keys() | self._waiting.keys()
-        for position, replies in itertools.groupby(self._open.replies(self._shard.id), key=lambda reply: reply[0]):
+        for position, replies in itertools.groupby(self._rescoring.replies(self._shard.id), key=lambda reply: reply[0]):
             left.discard(position)
             read = list(self._read(position, [reply[1:] for reply in replies]))
             if position in self._judged:
@@ -119,9 +109,9 @@ class _Shard:
                 scored += self._scored(position, read)
         for position in left & self._judged.keys():
             replaced += self._replaced(self._judged[position], [])
-        self._open.replace(replaced)
-        self._open.add(self._shard.id, scored)
-        self._open.set_readings(self._readings.values())
+        self._rescoring.replace(replaced)
+        self._rescoring.add(self._shard.id, scored)
+        self._rescoring.set_readings(self._readings.values())
         return bool(replaced or scored or self._readings)
 
     # --- replies
@@ -199,7 +189,7 @@ class _Shard:
     def _replaced(self, old: StoredJudgment, read: Sequence[_Read]) -> list[StoredJudgment]:
         """The judgment as it is to be written, if it is to be written."""
         judge_model = self._shard.judge, self._shard.model
-        counted = self._changes.judge_models[judge_model]
+        counts = self._changes.judge_models[judge_model]
         decides = next((each for each in read if each.whole), None) or _deciding(old, read)
         before, after, attempt = old.judgment, replace(old.judgment, parser_version=PARSER_VERSION), old.attempt
         if decides is not None:
@@ -213,16 +203,16 @@ class _Shard:
             attempt = decides.attempt["id"]
         if read and before.official is not None:
             after = replace(after, official=self._judge.official(read[0].attempt["answer_text"]))
-        was, is_ = _state_of(before), _state_of(after)
-        self._changes.add(judge_model, was, is_, (self._shard.id, before.position), before.key)
-        if was.same(is_):
+        old_state, new_state = _state_of(before), _state_of(after)
+        self._changes.add(judge_model, old_state, new_state, (self._shard.id, before.position), before.key)
+        if old_state.same(new_state):
             # Written otherwise, it still says the same.
             after = replace(after, verdict=before.verdict, scores=before.scores)
-            counted.kept += decides is None and before.request_id is not None and before.state != "failed"
-            counted.reread += (after.stage, after.notes) != (before.stage, before.notes)
+            counts.kept += decides is None and before.request_id is not None and before.state != "failed"
+            counts.reread += (after.stage, after.notes) != (before.stage, before.notes)
         if attempt == old.attempt and after == replace(before, parser_version=PARSER_VERSION):
             return [] if before.parser_version == PARSER_VERSION else [replace(old, judgment=after)]
-        return [StoredJudgment(after, attempt, self._open.number)]
+        return [StoredJudgment(after, attempt, self._rescoring.number)]
 
     def _scored(self, position: int, read: Sequence[_Read]) -> list[StoredJudgment]:
         """The judgment of a trial that waited, if a reply gives it one now."""
@@ -231,10 +221,10 @@ class _Shard:
             return []
         key, past = self._waiting[position]
         history = replace(past, official=self._judge.official(read[0].attempt["answer_text"]))
-        judgment = self._judgment(position, key, history, decides, request_notes(self._pair.json_hint, history))
+        judgment = self._judgment(position, key, history, decides, request_notes(self._judge_model.json_hint, history))
         judge_model = self._shard.judge, self._shard.model
         self._changes.add(judge_model, WAITING, _state_of(judgment), (self._shard.id, position), key)
-        return [StoredJudgment(judgment, decides.attempt["id"], self._open.number)]
+        return [StoredJudgment(judgment, decides.attempt["id"], self._rescoring.number)]
 
     def _judgment(
         self,
@@ -267,7 +257,7 @@ class _Shard:
             position=position,
             key=key,
             template=template,
-            structured=self._pair.mode,
+            structured=self._judge_model.mode,
             history=history,
             judge=self._judge,
             item=item,
@@ -307,12 +297,11 @@ class RevisionMaker:
         """The revisions of this session, in order."""
 
     def rescore(self, ledger: Ledger, staged: Staged) -> RevisionDiff:
-        """Read all replies again."""
         modes = StructuredModes(self._judge_models, ledger.meta)
         judge_models = {
             name: replace(each, mode=modes.get(name, each.mode)) for name, each in self._judge_models.items()
         }
-        changes, revision = rescore(ledger, staged, judge_models, _names(ledger, lambda: staged))
+        changes, revision = rescore_ledger(ledger, staged, judge_models, _names(ledger, lambda: staged))
         self._add(revision, ledger)
         return changes
 
@@ -323,8 +312,8 @@ class RevisionMaker:
         """
         self._add(ledger.revisions.settle(_names(ledger, staged), PARSER_VERSION), ledger)
         manifest = self._run.manifest()
-        if manifest is not None and manifest.get("revisions", []) != (told := list_changes(ledger)):
-            self._run.write_manifest(manifest | {"revisions": told})
+        if manifest is not None and manifest.get("revisions", []) != (revisions := list_changes(ledger)):
+            self._run.write_manifest(manifest | {"revisions": revisions})
 
     def _add(self, revision: Revision | None, ledger: Ledger) -> None:
         if revision is not None:

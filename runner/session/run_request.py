@@ -28,7 +28,9 @@ from runner.scheduling.cluster_address import parse_address
 
 from .cancellation import StopSignal
 from .inline_config import RunArguments, as_list, inline_config
-from .session import Plan, Session, local_pool, missing_keys, ray_pool
+from .judging import judge_and_show, require_keys
+from .planning import Plan, plan_run
+from .session import Session
 
 _DATA = (".jsonl", ".ndjson", ".csv", ".parquet", ".gz")
 _CONFIG = ("items", "judges", "models")
@@ -36,8 +38,6 @@ _CONFIG = ("items", "judges", "models")
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A run ready to be carried out."""
-
     arguments: RunArguments
     config: RunConfig
     base: Path
@@ -50,76 +50,50 @@ class RunRequest:
 
     @property
     def sample(self) -> Sample | None:
-        """The sample to be judged; None: all items."""
         size, seed = self.arguments.sample, self.arguments.seed
         return None if size is None else Sample(size, self.config.seed if seed is None else seed)
 
     def session(self) -> Session:
         """The run's directory, not entered yet."""
         return Session(
-            self.config,
-            self.base,
-            self.directory,
-            limit=self.arguments.limit,
-            sample=self.sample,
-            judges=self.judges,
+            self.config, self.base, self.directory, limit=self.arguments.limit, sample=self.sample, judges=self.judges
         )
 
     def carry_out(self, signal: StopSignal, run_loop: Callable[[Callable[[], None]], None]) -> None:
         """Judge what is left to judge, and publish. `run_loop` calls the part that runs an event loop."""
-        address = self.arguments.address
         with nullcontext() if self.in_memory is None else closing(self.in_memory), self.session() as session:
             try:
                 if self.in_memory is not None:
                     self.in_memory.place(self.directory)
-                plan = session.plan()
+                plan = plan_run(session)
             except InputError as error:
                 raise (error if self.in_memory is None else restate_errors(error, self.directory)) from None
-            if plan.complete:
-                session.finish()
-                _require_published(session)
-                return
-            if address is None and (problems := missing_keys(self.config)):
-                raise InputError(problems[0])
+            if not plan.complete and self.arguments.address is None:
+                require_keys(self.config)
             try:
-                run_loop(lambda: self._judge(session, plan, signal))
+                if not plan.complete:
+                    run_loop(lambda: self._judge(session, plan, signal))
             finally:
                 if signal.left is None:
                     session.finish()
                 else:
                     session.stay_until(signal.left)
-            _require_published(session)
+            if session.publisher.trouble is not None:
+                raise StoppedEarly(session.publisher.trouble)
 
     def _judge(self, session: Session, plan: Plan, signal: StopSignal) -> None:
-        from .progress import Progress
-
-        arguments = self.arguments
-        local = arguments.local and arguments.address is None
+        address = self.arguments.address
+        local, quiet = self.arguments.local and address is None, not self.arguments.progress
         try:
-            with Progress.of(self.config, quiet=not arguments.progress) as progress:
-                session.judge(
-                    plan,
-                    make_pool=lambda: local_pool(session) if local else ray_pool(session, arguments.address),
-                    watch=progress.update,
-                    signal=signal,
-                )
+            judge_and_show(session, plan, address=address, local=local, quiet=quiet, signal=signal)
         except asyncio.CancelledError:
             raise (signal.why or Interrupted("cancelled")) from None
         except ExceptionGroup as group:
             # A bug, as like as not in a judge's code: its own traceback, without those of our tasks.
-            raise _first(group) from None
-
-
-def _require_published(session: Session) -> None:
-    if session.publisher.trouble is not None:
-        raise StoppedEarly(session.publisher.trouble)
-
-
-def _first(group: ExceptionGroup[Exception]) -> Exception:
-    error: Exception = group
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
+            bug: Exception = group
+            while isinstance(bug, ExceptionGroup):
+                bug = bug.exceptions[0]
+            raise bug from None
 
 
 def run_request(arguments: RunArguments) -> RunRequest:

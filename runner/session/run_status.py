@@ -30,7 +30,6 @@ class OpenRun:
     ledger: Ledger
 
     def report(self) -> Report:
-        """The report as things stand."""
         return build(self.config.name, self.path, self.config, self.judges, self.staged, self.ledger)
 
 
@@ -71,19 +70,17 @@ class Status:
         return (self.done, self.controls_done) == (self.trials, self.controls)
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
         judge_models = [
             {"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()
         ]
-        document: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
-        del document["tallies"], document["publishing"]
+        own = [field.name for field in fields(self) if field.name not in ("tallies", "publishing")]
+        document: dict[str, Any] = {name: getattr(self, name) for name in own}
         if self.publishing is not None:
             document["publishing"] = dict(zip(("place", "behind"), self.publishing, strict=True))
         unsettled = unsettled_document(self.unsettled)
         return {**document, "unsettled": unsettled, "complete": self.complete, "judge_models": judge_models}
 
     def text(self) -> str:
-        """As a person reads it."""
         share = 100 * (self.done + self.controls_done) // max(1, self.trials + self.controls)
         word = "complete" if self.complete else f"INCOMPLETE {share} %"
         lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged, ${self.cost_usd:,.4f} spent"]

@@ -30,6 +30,8 @@ from runner.messages import Task
 from runner.worker.request import build_probe
 from runner.worker.sending import Answered, GaveUp, SendPolicy, send
 
+from .reply_reader import reading_document
+
 _RESUMABLE = OUTAGE_ERRORS | {ErrorKind.THROTTLED}
 
 
@@ -47,13 +49,15 @@ class TrialCall:
 
     @property
     def scores(self) -> dict[str, float]:
-        """What the verdict is worth; empty where there is none."""
-        return (
-            self.judge_model.judge.scores(self.reading.verdict, self.item) if isinstance(self.reading, Scored) else {}
-        )
+        if not isinstance(self.reading, Scored):
+            return {}
+        return self.judge_model.judge.scores(self.reading.verdict, self.item)
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
+        reading, error = None, self.error
+        if self.reading is not None:
+            detail = getattr(self.reading, "detail", None)
+            reading = {**reading_document(self.reading, self.scores), "detail": detail}
         return {
             "judge": self.judge_model.judge.name,
             "model": self.judge_model.model.name,
@@ -63,12 +67,11 @@ class TrialCall:
             "template": self.template,
             "request": self.judge_model.body(self.messages),
             "reply": None if self.completion is None else asdict(self.completion),
-            "reading": None if self.reading is None else self._reading(self.reading),
-            "error": None if self.error is None else self._error(self.error),
+            "reading": reading,
+            "error": error and {"kind": error.kind.value, "status": error.status, "message": error.message},
         }
 
     def text(self) -> str:
-        """As a person reads it."""
         judge, model, item = self.judge_model.judge, self.judge_model.model, self.item
         group = "" if item.group is None else f", group {item.group}"
         settings = json.dumps(self.judge_model.settings, ensure_ascii=False)
@@ -82,22 +85,10 @@ class TrialCall:
             status = "" if self.error.status is None else f" (HTTP {self.error.status})"
             lines.append(f"--- no reply{status}: {self.error.message}")
         if self.completion is not None:
-            lines += _reply(self.completion, priced=model.price is not None)
+            lines += _describe_reply(self.completion, priced=model.price is not None)
         if self.reading is not None:
             lines.append(f"--- read as {self._words(self.reading)}")
         return "\n".join(lines)
-
-    def _reading(self, reading: Reading) -> dict[str, Any]:
-        document: dict[str, Any] = {"state": reading.state, "reason": None, "detail": None, "verdict": None}
-        document |= {"scores": self.scores, "stage": None, "notes": []}
-        match reading:
-            case Scored(verdict, provenance):
-                document |= {"verdict": dict(verdict), "stage": provenance.stage, "notes": list(provenance.notes)}
-            case Malformed(reason, detail):
-                document |= {"reason": reason.value, "detail": detail}
-            case Refused(by, detail):
-                document |= {"reason": by, "detail": detail}
-        return document
 
     def _words(self, reading: Reading) -> str:
         match reading:
@@ -111,9 +102,6 @@ class TrialCall:
             case Refused(by, detail):
                 words = f"refused by {by}"
         return words + (f" ({detail})" if detail else "") + "; this is no score"
-
-    def _error(self, error: EndpointError) -> dict[str, Any]:
-        return {"kind": error.kind.value, "status": error.status, "message": error.message}
 
 
 async def try_once(
@@ -239,7 +227,7 @@ def _none_takes(judges: Sequence[Judge], item: Item | None) -> dict[str, tuple[I
     raise InputError(f"no route of {', '.join(judge.name for judge in judges)} takes {which}")
 
 
-def _reply(completion: Completion, *, priced: bool) -> list[str]:
+def _describe_reply(completion: Completion, *, priced: bool) -> list[str]:
     usage = completion.usage
     cost = f"${usage.cost_usd:.6f}" if priced else "no price given"
     thought = f" ({usage.reasoning_tokens:,.0f} of them reasoning)" if usage.reasoning_tokens else ""

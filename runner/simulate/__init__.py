@@ -9,8 +9,7 @@ it sees only request bodies.
 from __future__ import annotations
 
 from .options import Simulation
-from .process import running
 from .replay import Ambiguous, NotRecorded, Replay
-from .server import run
+from .server import running, serve
 
-__all__ = ["Ambiguous", "NotRecorded", "Replay", "Simulation", "run", "running"]
+__all__ = ["Ambiguous", "NotRecorded", "Replay", "Simulation", "running", "serve"]

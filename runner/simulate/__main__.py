@@ -7,10 +7,10 @@ import sys
 from runner.errors import InputError
 
 from .options import Simulation
-from .server import run
+from .server import serve
 
 if __name__ == "__main__":
     try:
-        run(Simulation.model_validate_json(sys.argv[1]), until_stdin_ends=True)
+        serve(Simulation.model_validate_json(sys.argv[1]), until_stdin_ends=True)
     except InputError as error:
         sys.exit(error.message)

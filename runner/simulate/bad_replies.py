@@ -106,7 +106,6 @@ CUT = {
 
 
 def pick_malformed(spec: ReplySpec, variant: int) -> str:
-    """A reply without a verdict."""
     form = spec.form
     texts = NO_VERDICT[_kind(form)]
     text = texts[variant % len(texts)]

@@ -76,13 +76,11 @@ class Endpoint:
         self.ambiguous = 0
 
     def models(self) -> bytes:
-        """The reply to GET /v1/models."""
         names = self.simulation.only_models or dict.fromkeys([*self.simulation.models, *self._gates])
         listed = [{"id": n, "object": "model", "created": self._created, "owned_by": "jurybox"} for n in names]
         return orjson.dumps({"object": "list", "data": listed})
 
     def most_in_flight(self) -> dict[str, int]:
-        """Model name → the most requests that were in flight at once."""
         return {model: gate.max_in_flight for model, gate in self._gates.items()}
 
     def unauthorized(self, headers: Iterable[tuple[bytes, bytes]]) -> Answer | None:

@@ -25,7 +25,6 @@ class Faults:
     """The faults of one endpoint. Stateful only in its count of arrivals."""
 
     def __init__(self, simulation: Simulation, yes: float) -> None:
-        """`yes` is the share of prompts whose verdict is yes."""
         self._key = b"%d" % simulation.seed
         self._counted_from = simulation.miscounted_from
         self._bound = simulation.max_faults_in_a_row

@@ -133,7 +133,6 @@ class Simulation(_Options):
             raise InputError(f"simulate: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
     def of_model(self, model: str, name: str) -> float | None:
-        """A limit as it stands for one model name."""
         own: float | None = getattr(self.models.get(model), name, None)
         value: float | None = getattr(self, name) if own is None else own
         return value

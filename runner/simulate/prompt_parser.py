@@ -152,8 +152,6 @@ _USUAL_OBJECT = detect_form("JSON")
 
 @dataclass(frozen=True, slots=True)
 class ReplySpec:
-    """What one request wants."""
-
     form: Form
     blocks: tuple[tuple[str, str], ...] = ()
     """Of a batch: each block whole, and its content without its number."""
@@ -167,7 +165,6 @@ class ReplySpec:
 
 
 def parse_reply_spec(prompt: ParsedPrompt) -> ReplySpec:
-    """Read a prompt."""
     if (
         prompt.structure is None
         and not prompt.system
@@ -213,7 +210,6 @@ def draw_verdicts(spec: ReplySpec, prompt: ParsedPrompt, seed: int, yes: float) 
 
 
 def _form_of_words(prompt: ParsedPrompt) -> Form:
-    """The form that the words ask for."""
     if prompt.system and (form := _form_of_system(prompt.system)) is not None:
         return form
     return _with_scale(_form_around_items(prompt.user), f"{_first_part(prompt.user)}\n{_last_paragraph(prompt.user)}")

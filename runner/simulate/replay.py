@@ -83,7 +83,6 @@ class Replay:
             raise InputError(f"replay: cannot read {path}: {error.strerror}") from None
 
     def conflicts(self) -> int:
-        """Pairs of question and response whose rows differ in their replies."""
         recorded = (rows for responses in self._responses.values() for rows in responses.values())
         return sum(len({reply for _, reply in rows}) > 1 for rows in recorded)
 
@@ -152,7 +151,6 @@ def _rows(path: Path, lines: Iterable[bytes]) -> Iterator[tuple[Any, Any, Any, R
 
 
 def _text(value: Any) -> str:
-    """A value as it stands in a prompt."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)

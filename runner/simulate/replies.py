@@ -102,7 +102,6 @@ def mumble(form: Form, reply: str) -> str:
 
 
 def _scalars(reply: str) -> dict[str, Any]:
-    """The fields of a reply that a sentence can hold."""
     try:
         value = json.loads(reply)
     except ValueError:
@@ -134,7 +133,6 @@ def _copy_verdict(instructions: str, text: str, lies: bool) -> str:
 
 
 def _other(value: Any, kind: str) -> Any:
-    """A value that is not this one."""
     if kind == "true or false":
         return not value
     return 1 if value is None else value + 1 if value < 1 else value - 1

@@ -176,8 +176,6 @@ def _score_schema(words: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A verdict on one item."""
-
     yes: bool
     clearly: float = 1.0
     """From 0 to 1: how far from the middle of a scale, towards the end that `yes` names."""
@@ -229,7 +227,6 @@ def pick(options: Sequence[Any], verdict: Verdict) -> Any:
 
 
 def reason(verdict: Verdict) -> str:
-    """A sentence of explanation."""
     return "The response agrees with the reference." if verdict.yes else "The response differs from the reference."
 
 

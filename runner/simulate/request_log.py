@@ -22,8 +22,6 @@ BUFFER = 1 << 20
 
 
 class RequestLog:
-    """Counts and log of one endpoint."""
-
     def __init__(self, path: Path | None, *, bodies: bool) -> None:
         self._bodies = bodies
         try:
@@ -80,7 +78,6 @@ class RequestLog:
             self._file.flush()
 
     def close(self) -> None:
-        """Flush, and write no more."""
         if self._file is not None:
             self._file.close()
             self._file = None

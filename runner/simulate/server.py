@@ -1,7 +1,7 @@
-"""The endpoint over HTTP: a bare ASGI application, the uvicorn server that runs it, and how both end.
+"""The endpoint over HTTP: a bare ASGI application, the uvicorn server that runs it, and that in a process of its own.
 
-Hides uvicorn. One thing ASGI cannot say is needed here: drop the connection without a reply; the connection class below
-hands the application its transport for that.
+Hides uvicorn, and that the process never outlives whoever started it. One thing ASGI cannot say is needed here: drop
+the connection without a reply; the connection class below hands the application its transport for that.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from pathlib import Path
 from typing import Any, cast
 
 import orjson
@@ -55,8 +58,6 @@ class _Server(uvicorn.Server):
 
 
 class Application:
-    """The ASGI application."""
-
     def __init__(self, simulation: Simulation) -> None:
         replay = Replay.read(simulation.replay) if simulation.replay is not None else None
         if replay is not None and (conflicts := replay.conflicts()):
@@ -65,11 +66,9 @@ class Application:
         self._record = RequestLog(simulation.log, bodies=simulation.log_bodies)
 
     def close(self) -> None:
-        """Write out the log."""
         self._record.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         path = scope["path"].rstrip("/")
         if scope["method"] == "POST" and path.endswith("/chat/completions"):
             await self._chat(scope, receive, send)
@@ -153,7 +152,6 @@ def _complain(message: str) -> None:
 
 
 def base_url(host: str, port: int) -> str:
-    """The base URL as a client wants it."""
     return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
 
 
@@ -176,7 +174,7 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         yield listener
 
 
-def run(simulation: Simulation, host: str = "127.0.0.1", port: int = 0, *, until_stdin_ends: bool = False) -> None:
+def serve(simulation: Simulation, host: str = "127.0.0.1", port: int = 0, *, until_stdin_ends: bool = False) -> None:
     """Serve in this process until SIGINT or SIGTERM, or the end of stdin: a parent that holds its other end.
 
     One line on stdout tells the base URL once requests are accepted; port 0 takes a free one.
@@ -221,3 +219,30 @@ async def _serve(server: uvicorn.Server, listener: socket.socket, url: str, unti
     sys.stdout.write(f"{READY}{url}\n")
     sys.stdout.flush()
     await server.serve([listener])
+
+
+@contextlib.contextmanager
+def running(simulation: Simulation | None = None, *, before: tuple[str, ...] = ()) -> Iterator[str]:
+    """Run an endpoint and yield its base URL. `before` is put before its command, such as `taskset -c 0`.
+
+    The endpoint ends with the block. It also ends when this process dies: then the pipe to its stdin closes.
+    """
+    command = [*before, sys.executable, "-m", __package__ or "", (simulation or Simulation()).model_dump_json()]
+    # The process imports this very source, installed or not.
+    path = os.pathsep.join(filter(None, (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PYTHONPATH": path}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            if not line.startswith(READY):
+                raise InputError("simulate: the endpoint did not start; its words are above")
+            yield line.removeprefix(READY).strip()
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()

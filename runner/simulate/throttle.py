@@ -36,11 +36,9 @@ class SimulatedBucket:
         return lacking / self.rate if lacking > 1e-6 * self.capacity else 0.0
 
     def take(self, amount: float) -> None:
-        """Take `amount`, after `wait` said that it is there."""
         self.level -= amount
 
     def headers(self, kind: bytes) -> Headers:
-        """The x-ratelimit headers for `requests` or `tokens`."""
         full_in = (self.capacity - self.level) / self.rate
         return [
             (b"x-ratelimit-limit-" + kind, b"%d" % self.per_minute),
@@ -51,8 +49,6 @@ class SimulatedBucket:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """The request is over a limit."""
-
     limit: str
     """requests, tokens or in_flight."""
     retry_after_s: float
@@ -99,11 +95,9 @@ class Gate:
         return None
 
     def leave(self) -> None:
-        """The request has ended, however."""
         self.in_flight -= 1
 
     def headers(self) -> Headers:
-        """The x-ratelimit headers; none where nothing is limited."""
         return [header for kind, bucket in self._buckets.items() for header in bucket.headers(kind.encode())]
 
 

@@ -30,7 +30,7 @@ ROWS = items(range(40))
 RUNNER = """
 import json, os, resource, signal, sys
 import runner.cli, runner.report, runner.scheduling.driver, runner.scheduling.pool
-import runner.session.progress, runner.session.run_request, runner.session.session
+import runner.session.judging, runner.session.planning, runner.session.progress, runner.session.run_request
 import rich.console, pyarrow.parquet, polars
 from runner.signals import install_handlers
 

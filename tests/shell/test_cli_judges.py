@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from judges import Judge, JudgeError, library_names, load_judge
 from runner.cli.app import app
-from runner.session.judge_catalog import describe, description, listing, summary
+from runner.session.judge_catalog import describe_judge, judge_document, list_judges, summarize_judge
 
 NAMES = library_names()
 
@@ -20,7 +20,7 @@ def judge(name: str) -> Judge:
 
 
 def test_the_list_has_a_line_for_every_judge() -> None:
-    lines = listing([judge(name) for name in NAMES]).splitlines()
+    lines = list_judges([judge(name) for name in NAMES]).splitlines()
     assert [line.split()[0] for line in lines[: len(NAMES)]] == NAMES
     assert all(len(line) < 150 for line in lines)
 
@@ -28,7 +28,7 @@ def test_the_list_has_a_line_for_every_judge() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_judge_is_printed_whole(name: str) -> None:
     known = judge(name)
-    text = describe(known)
+    text = describe_judge(known)
     assert known.fingerprint in text
     for roles in known.templates.values():
         assert all(part in text for part in roles.values())
@@ -43,7 +43,7 @@ def test_a_judge_is_printed_whole(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_as_data_it_is_the_judge_and_json(name: str) -> None:
     known = judge(name)
-    data = json.loads(json.dumps(description(known)))
+    data = json.loads(json.dumps(judge_document(known)))
     assert data["templates"] == known.templates
     assert data["reads"] == json.loads(known.reading_spec)
     assert (data["schema"], data["batch"], data["fingerprint"]) == (
@@ -51,7 +51,7 @@ def test_as_data_it_is_the_judge_and_json(name: str) -> None:
         known.batch,
         known.fingerprint,
     )
-    assert set(data["scores"]) == set(summary(known)["scores"]) == set(known.scales())
+    assert set(data["scores"]) == set(summarize_judge(known)["scores"]) == set(known.scales())
 
 
 def test_the_command_prints_one_document_and_names_what_was_meant(tmp_path: Path) -> None:

@@ -231,22 +231,27 @@ def test_a_reader_that_has_had_enough(jurybox: Path) -> None:
     assert said == b""
 
 
-class Pieces:
+class Pieces(io.RawIOBase):
     """Bytes that come a few at a time."""
 
     def __init__(self, data: bytes, sizes: list[int]) -> None:
         self._data = io.BytesIO(data)
         self._sizes = sizes
 
-    def read1(self, size: int, /) -> bytes:
-        return self._data.read(self._sizes.pop() if self._sizes else size)
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._data.read(min(self._sizes.pop() if self._sizes else len(buffer), len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)
 
 
 @given(st.lists(st.sampled_from(['{"text": "yes"}', '{"text": "no"}', "", "{", "é"])), st.lists(st.integers(1, 9)))
 def test_one_line_for_each_however_they_come(rows: list[str], sizes: list[int]) -> None:
     data = "\n".join(rows).encode()
     usual = ReplyDefaults(Reader(load_judge("yes-no", ROOT)))
-    found = b"".join(read_lines(Pieces(data, sizes), usual)).splitlines()
+    found = b"".join(read_lines(io.BufferedReader(Pieces(data, sizes)), usual)).splitlines()
     expected = rows[:-1] if rows and rows[-1] == "" else rows
     assert len(found) == len(expected)
     for row, line in zip(expected, found, strict=True):

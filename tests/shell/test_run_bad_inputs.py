@@ -95,6 +95,7 @@ def test_damaged_inputs_stop_a_run_before_it_pays_or_are_left_out(tmp_path: Path
 def test_each_damage_alone_names_its_file(tmp_path: Path, name: str) -> None:
     from runner.config import parse_config
     from runner.errors import ItemError
+    from runner.session.planning import plan_run
     from runner.session.session import Session
 
     damage, told = DAMAGE[name]
@@ -106,7 +107,7 @@ def test_each_damage_alone_names_its_file(tmp_path: Path, name: str) -> None:
         "models": [model("http://127.0.0.1:9")],
     }
     with Session(parse_config(config), tmp_path, tmp_path / "run") as session, pytest.raises(ItemError) as caught:
-        session.plan()
+        plan_run(session)
     assert "1 bad row; nothing was asked" in caught.value.message
     assert "damaged.jsonl" in caught.value.message
     assert told in caught.value.message

@@ -17,7 +17,9 @@ from runner.config import parse_config
 from runner.errors import MeaningChanged
 from runner.ledger.ledger import Ledger
 from runner.session.dry_run import preview
-from runner.session.session import Plan, Session, local_pool
+from runner.session.judging import judge_plan, local_pool
+from runner.session.planning import Plan, plan_run
+from runner.session.session import Session
 from runner.simulate import Simulation, running
 
 ROWS = items(range(12))
@@ -81,11 +83,11 @@ class Bench:
         self.write()
         planned = self.planned()
         with self.session() as session:
-            plan = session.plan()
+            plan = plan_run(session)
             assert (plan.trials, plan.judged) == planned
             before = len(self.log())
             if not plan.complete:
-                session.judge(plan, make_pool=lambda: local_pool(session))
+                judge_plan(session, plan, make_pool=lambda: local_pool(session))
             session.finish()
         with Ledger(self.folder / "run" / "run.db", read_only=True) as ledger:
             assert sum(row.done for row in ledger.shards()) == plan.trials
@@ -313,7 +315,7 @@ def test_another_meaning_under_an_old_name_is_refused(
     judge.write_text(json.dumps(other.judge))
     try:
         with other.session() as session, pytest.raises(MeaningChanged) as refused:
-            session.plan()
+            plan_run(session)
         with pytest.raises(MeaningChanged):
             other.planned()
     finally:

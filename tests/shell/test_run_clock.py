@@ -13,7 +13,9 @@ from runs import ROOT, Workspace, items, model, stats
 
 from runner.config import load_config
 from runner.endpoint import response as completion
-from runner.session.session import Session, local_pool
+from runner.session.judging import judge_plan, local_pool
+from runner.session.planning import plan_run
+from runner.session.session import Session
 from runner.simulate import Simulation, running
 
 DAY_S = 86_400.0
@@ -62,7 +64,7 @@ def test_a_clock_that_jumps_a_day_back_and_forth(tmp_path: Path, monkeypatch: py
         with monkeypatch.context() as patch, Session(load_config(work.config), tmp_path, work.out) as session:
             patch.setattr(time, "time", lambda: real() + next(jumps))
             patch.setattr(completion, "datetime", Jumping)
-            session.judge(session.plan(), make_pool=lambda: local_pool(session))
+            judge_plan(session, plan_run(session), make_pool=lambda: local_pool(session))
             assert session.finish().complete
         seen = stats(url)
     work.assert_each_trial_judged_once(len(ROWS))

@@ -19,8 +19,10 @@ from small_disk import can_mount, files_limited_to, needs_mount, small_disk
 from runner.config import parse_config
 from runner.errors import DiskFull
 from runner.ledger.ledger import Ledger
+from runner.session.judging import judge_plan, local_pool
+from runner.session.planning import plan_run
 from runner.session.run_status import open_run, status_of
-from runner.session.session import Session, local_pool
+from runner.session.session import Session
 from runner.simulate import Simulation, running
 
 ROWS = items(range(700), systems=["atlas"])
@@ -111,17 +113,17 @@ def session(folder: Path, url: str, numbers: range) -> Session:
 def test_no_room_while_staging(tmp_path: Path) -> None:
     opened = session(tmp_path, "http://127.0.0.1:9", range(4000))
     with pytest.raises(DiskFull, match="free some space"), files_limited_to(50_000), opened:
-        opened.plan()
+        plan_run(opened)
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["lock", "run.db"], (
         "what was half made is gone"
     )
     with session(tmp_path, "http://127.0.0.1:9", range(40)) as opened:
-        assert opened.plan().trials == 40
+        assert plan_run(opened).trials == 40
 
 
 def test_no_room_for_the_results(tmp_path: Path) -> None:
     with running() as url, session(tmp_path, url, range(500)) as opened:
-        opened.judge(opened.plan(), make_pool=lambda: local_pool(opened))
+        judge_plan(opened, plan_run(opened), make_pool=lambda: local_pool(opened))
         judged = status_of(tmp_path / "run").done
         with pytest.raises(DiskFull, match="run"), files_limited_to(33_000):
             opened.finish()
@@ -135,10 +137,10 @@ def test_no_room_for_the_results(tmp_path: Path) -> None:
 def test_a_ledger_on_a_disk_without_a_byte_left_can_be_read(tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "4m") as disk:
         with session(disk.path, "http://127.0.0.1:9", range(40)) as opened:
-            plan = opened.plan()
+            plan = plan_run(opened)
             disk.fill()
             with pytest.raises(DiskFull, match="a run stops below"):
-                opened.judge(plan, make_pool=lambda: local_pool(opened))
+                judge_plan(opened, plan, make_pool=lambda: local_pool(opened))
         path = disk.path / "run" / "run.db"
         assert not path.with_name("run.db-shm").exists(), "it was closed in good order: SQLite's index is gone"
         for _ in range(2):

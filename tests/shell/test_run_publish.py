@@ -19,8 +19,8 @@ from structlog.testing import capture_logs
 
 import jurybox
 from runner.errors import ConfigError, InputError, MeaningChanged, StoppedEarly
-from runner.session.reopen import reopen
 from runner.session.run_status import status_of
+from runner.session.session import reopen
 from runner.simulate import Simulation, running
 
 ITEMS = items(range(100))
@@ -118,7 +118,7 @@ def test_whoever_looks_at_a_run_without_its_ledger_is_told_how_it_comes_back(
         work.write_config(model(url))
         judge(work, 30, publish=publish)
         (work.out / "run.db").unlink()
-        for look in (status_of, jurybox.load, reopen):
+        for look in (status_of, jurybox.load, lambda run: reopen(run).__enter__()):
             with pytest.raises(InputError, match=f"run.db is lost; .*{way}"):
                 look(work.out)
         assert not (work.out / "run.db").exists(), "an empty one would not be made anew"

@@ -29,7 +29,7 @@ MALFORMED = Simulation(malformed=0.4, max_faults_in_a_row=5)
 RESCORE = """
 import sys
 from pathlib import Path
-from runner.session.reopen import reopen
+from runner.session.session import reopen
 from runner.dataset import Staged
 
 frame = Staged.frame
@@ -38,7 +38,6 @@ def told(self, *arguments):
     sys.stdout.flush()
     return frame(self, *arguments)
 with reopen(Path(sys.argv[1])) as session:
-    session.reopen()
     Staged.frame = told
     session.rescore()
     sys.stdout.write("done\\n")

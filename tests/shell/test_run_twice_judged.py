@@ -18,7 +18,9 @@ from runner.errors import WorkerDied
 from runner.ledger.database import Database
 from runner.messages import LeaseRenewal, Task, TaskReport, WorkerStatus
 from runner.scheduling.pool import LocalPool, WorkerHandle
-from runner.session.session import Session, local_pool
+from runner.session.judging import judge_plan, local_pool
+from runner.session.planning import plan_run
+from runner.session.session import Session
 from runner.simulate import Simulation, running
 
 ROWS = items(range(60))
@@ -70,7 +72,7 @@ def test_the_first_outcome_stands_and_the_late_one_is_an_attempt_marked_so(tmp_p
     with running(Simulation(latency_ms=20, malformed=0.4, max_faults_in_a_row=None)) as url:
         work.write_config(model(url, limits={"in_flight": 8}), retry={"rejudge": 0})
         with Session(load_config(work.config), tmp_path, work.out) as session:
-            session.judge(session.plan(), make_pool=lambda: DoubtingPool(session))
+            judge_plan(session, plan_run(session), make_pool=lambda: DoubtingPool(session))
             report = session.finish()
         requests = stats(url)["requests"]
     work.assert_each_trial_judged_once(len(ROWS))
@@ -109,8 +111,8 @@ def test_the_ledger_is_looked_through_once_a_session(tmp_path: Path, monkeypatch
         work.write_config(model(url))
         for number in (1, 2):
             with Session(load_config(work.config), tmp_path, work.out) as session:
-                plan = session.plan()
+                plan = plan_run(session)
                 if not plan.complete:
-                    session.judge(plan, make_pool=functools.partial(local_pool, session))
+                    judge_plan(session, plan, make_pool=functools.partial(local_pool, session))
                 session.finish()
             assert len(looked) == number

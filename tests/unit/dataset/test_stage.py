@@ -205,7 +205,7 @@ def test_the_directory_is_private_and_tells_what_was_staged(tmp_path: Path) -> N
     assert {stat.S_IMODE(path.stat().st_mode) for path in result.directory.iterdir()} == {0o600}
     assert [path.name for path in result.directory.parent.iterdir()] == ["items"]
     again = load_staged(result.directory)
-    assert again.summary == result.summary
+    assert again == result
     assert (again.rows, again.duplicates, again.rejects) == (1, 1, 1)
     assert again.frame(0, 9).equals(result.frame(0, 9))
 

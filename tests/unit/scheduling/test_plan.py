@@ -99,9 +99,9 @@ def test_the_later_sampling_wins() -> None:
 
 def test_calls_are_told_with_trials_where_a_request_is_of_several() -> None:
     alone = pair_of(config([model()]))
-    assert estimate_cost(alone, 15_099, 99, 100.0).calls == "15,000 calls"
+    assert estimate_cost(alone, 15_099, 99, 100.0).describe().startswith("15,000 calls, ~")
     batched = pair_of(config([model()], [{"use": "answer-correctness", "batch": 10}]))
-    assert estimate_cost(batched, 15_099, 0, 100.0).calls == "1,510 calls for 15,099 trials"
+    assert estimate_cost(batched, 15_099, 0, 100.0).describe().startswith("1,510 calls for 15,099 trials, ~")
 
 
 def test_two_entries_that_mean_the_same_are_refused() -> None:

@@ -172,7 +172,7 @@ def test_no_digit_is_cut(columns: int, numbers: tuple[str, ...], monkeypatch: py
 
 def test_an_accounts_429s_stand_in_the_rows_of_its_models() -> None:
     stream = io.StringIO()
-    with Progress(accounts={"small": "openai"}, stream=stream, clock=Clock()) as progress:
+    with Progress({"small": "openai"}, stream=stream, clock=Clock()) as progress:
         progress.update(snapshot(3), {"openai": 7, "other": 9})
     assert "429s 7" in stream.getvalue()
 

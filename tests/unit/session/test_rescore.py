@@ -13,7 +13,7 @@ from replied_run import Replied, replied_run, scored
 
 from judges import PARSER_VERSION
 from runner.messages import Attempt
-from runner.session.rescore import rescore
+from runner.session.rescore import rescore_ledger
 from runner.worker.request import copy_request_id
 
 YES, NO = {"correct": True}, {"correct": False}
@@ -118,7 +118,7 @@ def test_a_trial_that_waits_is_judged_once_a_reply_of_it_is_read(run: Replied) -
         [run.reply("a", "yes"), run.reply("b", UNREADABLE), run.reply("c", UNREADABLE)],
         waiting=[run.waiting("a", official=True), run.waiting("b"), run.waiting("c")],
     )
-    run.pairs = {name: replace(pair, mode="enforced:vllm") for name, pair in run.pairs.items()}
+    run.judge_models = {name: replace(each, mode="enforced:vllm") for name, each in run.judge_models.items()}
     document, revision = run.rescore()
     assert revision is not None
     run.shows("a", state="scored", verdict=YES, attempts=1, input_tokens=100.0, revision=2, official=1, notes=[])
@@ -191,7 +191,7 @@ def test_an_error_on_the_way_takes_all_of_it_back(run: Replied) -> None:
     before = [run.judged(id_) for id_ in "abcdefgh"]
     run.ledger._db.change("UPDATE judgments SET notes = 'broken' WHERE position = 6")
     with pytest.raises(json.JSONDecodeError):
-        rescore(run.ledger, run.staged, run.pairs, run.name)
+        rescore_ledger(run.ledger, run.staged, run.judge_models, run.name)
     run.ledger._db.change("UPDATE judgments SET notes = '[]' WHERE position = 6")
     assert [run.judged(id_) for id_ in "abcdefgh"] == before
     assert run.rescore()[0]["changed"] == 8, "and the next time it goes through"

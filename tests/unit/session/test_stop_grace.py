@@ -14,6 +14,8 @@ from runner.errors import Interrupted, JuryboxError, Terminated
 from runner.scheduling import driver
 from runner.scheduling.pool import LocalPool
 from runner.session.cancellation import StopSignal
+from runner.session.judging import judge_plan
+from runner.session.planning import plan_run
 from runner.session.session import Session
 from runner.simulate import Simulation, running
 
@@ -62,9 +64,9 @@ def test_a_stop_keeps_its_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         # Published too: whoever publishes asks the aggregator as well.
         work.write_config(model(url, limits={"in_flight": 4}), publish=str(tmp_path / "mirror"))
         with Session(load_config(work.config), tmp_path, work.out) as session:
-            plan = session.plan()
+            plan = plan_run(session)
             with pytest.raises(type(why), match=f"{why.message}; what was not recorded within {within} is asked again"):
-                session.judge(plan, make_pool=lambda: _Pool(session, switch, why), signal=switch)
+                judge_plan(session, plan, make_pool=lambda: _Pool(session, switch, why), signal=switch)
             session.finish()
         judged = {row[0] for row in work.results().filter(state="scored").select("item_id").iter_rows()}
         assert 0 < len(judged) < len(ROWS)
