@@ -280,7 +280,6 @@ class AccountStats(Record):
     """Connections that could not be made since the last HTTP reply of any kind."""
     last_error: str | None = None
     in_flight: int = 0
-    queued: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import Any, TypeGuard
 
 import orjson
 
+from judges import Reply
 from runner.config import Model, Price
 from runner.usage import Usage
 
@@ -58,6 +59,11 @@ class Completion:
     """How the request as sent differs from what was wanted, because this endpoint takes it only so."""
     counted: bool = True
     """Whether it tells all that it took; if not, its usage is less than that, or nothing."""
+
+    @property
+    def reply(self) -> Reply:
+        """What a judge reads."""
+        return Reply(self.text, self.finish_reason, self.refusal, self.reasoning)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from runner.endpoint.judge_model import JudgeModel
 from runner.errors import StoppedEarly, WorkerDied
 from runner.ledger.aggregator import AggregatorHandle
 from runner.messages import Judgment, Task, Trial
-from runner.worker.judgment import DecidingRequest, build_judgment
+from runner.worker.judgment import build_judgment
 from runner.worker.outbox import Outbox
 from runner.worker.request import stage_of
 
@@ -48,17 +48,10 @@ def poisoned_judgment(
         key = judge_model.key(trial.system, trial.item_id, (), task.repeat)
     history = trial.history
     return build_judgment(
-        Poisoned(by),
-        DecidingRequest(stage_of(history), RECORDER, bisect_depth=history.depth, notes=(f"died:{why}",)),
-        shard=trial.shard,
-        position=trial.position,
-        key=key,
-        template=trial.template,
-        structured=task.structured,
-        history=history,
-        judge=judge_model.judge,
-        item=None,
-    )
+        Poisoned(by), judge_model.judge, None, history,
+        shard=trial.shard, position=trial.position, key=key, template=trial.template, structured=task.structured,
+        stage=stage_of(history), worker=RECORDER, bisect_depth=history.depth, notes=(f"died:{why}",),
+    )  # fmt: skip
 
 
 log = structlog.get_logger()

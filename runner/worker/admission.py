@@ -69,22 +69,13 @@ class Reservations:
             if not self._pool.is_blocked:
                 self._pause_s = FIRST_PAUSE_S
                 await self._outbox.record()
-            elif not await self._changes_soon():
+            elif not await self._outbox.changed.wait(self._pause_s):
+                self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
                 self._pool.is_quiet = not self._expects_more()
                 await self._outbox.record()
         finally:
             self._is_asking = False
             self._outbox.changed.notify()
-
-    async def _changes_soon(self) -> bool:
-        """Whether something came of other batches before it is time to ask again."""
-        try:
-            async with asyncio.timeout(self._pause_s):
-                await self._outbox.changed.wait()
-            return True
-        except TimeoutError:
-            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-            return False
 
 
 class Capacity:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from runner.change_signal import ChangeSignal
 from runner.errors import DiskFull
 from runner.messages import Ack, Attempt, Batch, Judgment, PendingTrial
 
@@ -29,22 +30,6 @@ FULL_PAUSE_S = 1.0
 
 log = structlog.get_logger()
 Send = Callable[[Batch], Awaitable[Ack]]
-
-
-class Signal:
-    """Wakes all who wait for the next change."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def notify(self) -> None:
-        """Something has changed."""
-        self._event.set()
-        self._event = asyncio.Event()
-
-    async def wait(self) -> None:
-        """Return at the next change."""
-        await self._event.wait()
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +48,7 @@ class Outbox:
 
     def __init__(self, sender: str, send: Send, pool: ReservationPool | None = None) -> None:
         self.sender = sender
-        self.changed = Signal()
+        self.changed = ChangeSignal()
         """A batch was acknowledged, or a caller of `record` has gone."""
         self._process = os.getpid()
         self._pool = ReservationPool() if pool is None else pool
@@ -170,13 +155,6 @@ class Outbox:
         attempts = tuple(record.attempt for record in records if record.attempt)
         reserved, starved = self._pool.next_portion(attempts)
         self._seq += 1
-        batch = Batch(
-            sender=self.sender,
-            seq=self._seq,
-            attempts=attempts,
-            judgments=tuple(judgment for record in records for judgment in record.judgments),
-            waiting=tuple(waiting for record in records for waiting in record.waiting),
-            reserved=reserved,
-            starved=starved,
-        )
-        return batch, records
+        judgments = tuple(judgment for record in records for judgment in record.judgments)
+        waiting = tuple(waiting for record in records for waiting in record.waiting)
+        return Batch(self.sender, self._seq, attempts, judgments, waiting, reserved, starved), records

@@ -8,7 +8,6 @@ leaves a reply open: its trials are judged in the next session.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -16,18 +15,18 @@ from functools import partial
 
 import structlog
 
-from judges import Outcome, Provenance, Reformat, Reply, Sampling, Scored, reformat_of, text_to_copy_from
+from judges import Outcome, Provenance, Reformat, Sampling, Scored, reformat_of, text_to_copy_from
 from runner.config import SAME, Model, RunConfig
 from runner.endpoint import structured_output
 from runner.endpoint.client import Client
 from runner.endpoint.rate_limiter import Stopped
 from runner.endpoint.response import Completion, EndpointError
-from runner.endpoint.retry_policy import Decision, EndpointStatus, ErrorKind, Park, RetryAfter, StopAccount, decide
+from runner.endpoint.retry_policy import Decision, EndpointStatus, ErrorKind, Park, RetryAfter, StopAccount
 from runner.messages import Attempt
 
 from .account import Account, Sender
 from .request import REFORMAT, JudgeRequest, copy_request_id, cost_bound, estimate_request_tokens
-from .sending import Answered, GaveUp, Send, SendOnce, send
+from .sending import Answered, GaveUp, Send, SendOnce, decide, send
 
 SAMPLING = Sampling(temperature=0, max_tokens=512)
 SENDS = 3
@@ -52,7 +51,6 @@ class Reformatter:
         """Models that reject a request which asks for a form, in words that say so to people only."""
         self._off: set[str] = set()
         self._away_until_s: dict[str, float] = {}
-        self._random = random.Random()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -71,8 +69,8 @@ class Reformatter:
         model = own.model if self._config.retry.reformat == SAME else self._config.reformatter
         if model is None or own.judge.code or isinstance(outcomes[0], Scored):
             return request, outcomes, attempt
-        reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
-        how, text = reformat_of(own.judge.reads, len(request.trials)), text_to_copy_from(outcomes[0], reply)
+        how = reformat_of(own.judge.reads, len(request.trials))
+        text = text_to_copy_from(outcomes[0], completion.reply)
         if how is None or text is None:
             return request, outcomes, attempt
         if self._is_away(model):
@@ -92,7 +90,7 @@ class Reformatter:
         if isinstance(end, GaveUp):
             self._leave_out(model, end)
             return request.without_copy(), outcomes, end.attempt
-        request = request.with_copy(end.completion)
+        request = request.with_attempts(1, end.completion.usage)
         verdict = how.accept(end.completion.text, text)
         if verdict is None:
             return request, outcomes, end.attempt
@@ -123,15 +121,8 @@ class Reformatter:
     async def _decide(self, model: Model, account: Account, error: EndpointError, this: Send) -> Decision:
         """Send it a few times at most, and not where nothing can be reached: the trial can go on without a copy."""
         failed = this.tries + this.throttles
-        decision = decide(
-            error.kind,
-            tries=failed,
-            attempts_allowed=SENDS,
-            throttles=failed,
-            retry_after_s=error.retry_after_s,
-            jitter=self._random.random(),
-            endpoint=EndpointStatus.WORKS if account.evidence.has_worked(model.name) else None,
-        )
+        endpoint = EndpointStatus.WORKS if account.evidence.has_worked(model.name) else None
+        decision = decide(error, replace(this, tries=failed, throttles=failed), SENDS, endpoint)
         is_vain = error.kind is ErrorKind.UNREACHABLE or failed + 1 >= SENDS
         return Park() if is_vain and isinstance(decision, RetryAfter) else decision
 

@@ -72,7 +72,7 @@ class Worker:
             judged=ends.count(TrialEnd.JUDGED),
             waiting=ends.count(TrialEnd.WAITING),
             left=ends.count(TrialEnd.LEFT),
-            action_needed=prober.account.action_needed,
+            action_needed=prober.account.breaker.action_needed,
             broken=self._trial_judge.broken,
             structured=mode,
         )

@@ -106,8 +106,8 @@ def test_a_storm_of_429s_is_paused_for_once() -> None:
 
 def test_the_end_is_the_end_and_what_the_user_must_mend_stays() -> None:
     assert WORKING.stop().after_good_reply().health is Health.STOPPED
-    assert WORKING.stop().stop(action_needed=True).health is Health.ACTION_NEEDED
-    assert WORKING.stop(action_needed=True).stop().health is Health.ACTION_NEEDED
+    assert WORKING.stop().stop("no credit").health is Health.ACTION_NEEDED
+    assert WORKING.stop("no credit").stop().health is Health.ACTION_NEEDED
 
 
 Step = Callable[[CircuitBreaker], CircuitBreaker]
@@ -162,7 +162,7 @@ def test_whatever_happens_it_is_open_for_a_reason_and_comes_back(
         assert breaker.wants_probe <= (breaker.most_in_flight == 0), "probes are for when nothing else goes out"
     assert breaker.after_good_reply().after_good_reply().health is Health.WORKING
     if end is not None:
-        ended = breaker.stop(action_needed=end == "action")
+        ended = breaker.stop("no credit" if end == "action" else None)
         for what, value in events:
             assert (again := after(ended, what, value)).health is ended.health
             assert again.most_in_flight == 0 and not again.wants_probe
