@@ -10,6 +10,11 @@ from dataclasses import dataclass, field
 
 from .usage import NOTHING, CostBound, Record, Usage
 
+JudgeModelId = tuple[str, str]
+"""The judge's name and the model's."""
+TrialPosition = tuple[int, int]
+"""A trial's shard and its position there."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrialProgress(Record):
@@ -48,6 +53,11 @@ class Trial(Record):
     fields: bytes
     history: TrialProgress = field(default_factory=TrialProgress)
 
+    @property
+    def place(self) -> TrialPosition:
+        """Where it is in the plan."""
+        return self.shard, self.position
+
 
 @dataclass(frozen=True, slots=True)
 class Task(Record):
@@ -65,6 +75,11 @@ class Task(Record):
     """The effective mode of structured output."""
     probe: bool = False
     """Nothing is judged: that mode is to be found out."""
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Its trials, in order."""
+        return [trial for request in self.requests for trial in request]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +247,9 @@ class Tally(Record):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Record):
-    """The aggregator's live counts: (judge, model) → Tally."""
+    """The aggregator's live counts."""
 
-    tallies: dict[tuple[str, str], Tally]
+    tallies: dict[JudgeModelId, Tally]
     unrecorded: str | None = None
     """Why the last batch could not be recorded; its sender keeps it, and sends it again."""
     shortage: str | None = None
@@ -318,3 +333,8 @@ class Shard:
     rows: int
     trials: int
     """Rows that the judge routes; the others are no trials."""
+
+    @property
+    def judge_model(self) -> JudgeModelId:
+        """Who judges."""
+        return self.judge, self.model

@@ -17,12 +17,11 @@ from typing import Any
 from judges import Constraint, Judge, Sampling, constraint_of
 from runner.config import Model, RunConfig
 from runner.errors import ConfigError
+from runner.messages import JudgeModelId
 
 from . import structured_output
 
 Messages = Sequence[Mapping[str, str]]
-JudgeModelId = tuple[str, str]
-"""The judge's name and the model's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,10 @@ class JudgeModel:
     """How it is enforced in this run, as its first probe has shown: what the column `structured` of results holds."""
     _of_all: dict[int, bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
     """Repeat → what stands in the keys of all its trials."""
+
+    def count_requests(self, trials: int) -> int:
+        """How many requests so many trials take at one call each."""
+        return trials if self.batch is None else math.ceil(trials / self.batch)
 
     @property
     def json_hint(self) -> bool:

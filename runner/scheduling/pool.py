@@ -28,8 +28,8 @@ class WorkerHandle(Protocol):
     async def run(self, task: Task) -> TaskReport:
         """Judge a task; several may be under way."""
 
-    async def renew(self, tick: LeaseRenewal) -> WorkerStatus:
-        """Renew leases and hear the news."""
+    async def renew(self, renewal: LeaseRenewal) -> WorkerStatus:
+        """Renew its leases; what it saw since the last time."""
 
     async def keys(self, task: Task) -> list[bytes]:
         """The keys of a task's trials, in order: made there, since a judge's code may take a part in it."""
@@ -70,17 +70,13 @@ class LocalPool:
     def __init__(self, config: RunConfig, judges: Sequence[Judge], ledger: Path) -> None:
         self._config = config
         self._judges = judges
-        self._ledger = LocalAggregator(ledger, config.budget)
+        self.aggregator: AggregatorHandle = LocalAggregator(ledger, config.budget)
+        """On a thread of its own."""
         self._workers: list[Worker] = []
-
-    @property
-    def aggregator(self) -> AggregatorHandle:
-        """The aggregator, on a thread of its own."""
-        return self._ledger
 
     async def add_worker(self) -> WorkerHandle:
         """The worker on the running loop."""
-        worker = Worker(f"local-{len(self._workers)}", self._config, self._judges, self._ledger.record)
+        worker = Worker(f"local-{len(self._workers)}", self._config, self._judges, self.aggregator.record)
         if problems := worker.check():
             raise ConfigError(problems[0])
         self._workers.append(worker)
@@ -94,4 +90,4 @@ class LocalPool:
         """Close connections and the ledger."""
         for worker in self._workers:
             await worker.close()
-        await self._ledger.close()
+        await self.aggregator.close()
