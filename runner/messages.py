@@ -86,7 +86,6 @@ class Task(Record):
 class TaskReport(Record):
     """How a task ended. Everything counted in `judged` and `waiting` is acknowledged by the aggregator."""
 
-    task: int
     judged: int
     waiting: int
     left: int

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -95,19 +95,11 @@ class JudgeModel:
 
         `sampling` is laid over its own.
         """
-        mechanism = structured_output.mechanism_of(self.mode)
-        fields = {}
-        if mechanism is not None:
-            fields = structured_output.request_fields(
-                mechanism, constraint_of(self.judge.reads, count), self.judge.name
-            )
-        return {
-            "model": self.model.model,
-            "messages": list(messages),
-            **self.sampling.body(),
-            **(sampling or {}),
-            **fields,
-        }
+        body = {"model": self.model.model, "messages": list(messages), **self.sampling.body(), **(sampling or {})}
+        if mechanism := structured_output.mechanism_of(self.mode):
+            form = constraint_of(self.judge.reads, count)
+            body |= structured_output.request_fields(mechanism, form, self.judge.name)
+        return body
 
     def mode_probe(self, mechanism: str) -> dict[str, Any]:
         """The request body that shows what this endpoint makes of one way to ask for the judge's form."""
@@ -133,9 +125,8 @@ def judge_models(config: RunConfig, judges: Sequence[Judge]) -> dict[JudgeModelI
             if (judge.name, model.name) in known:
                 raise ConfigError(f"judges: two entries are named {judge.name!r}; names must differ")
             sampling = use.sampling.over(model.sampling.over(judge.sampling))
-            structured = structured_output.effective_setting(
-                judge.structured, model.structured, constraint_of(judge.reads)
-            )
+            form = constraint_of(judge.reads)
+            structured = structured_output.effective_setting(judge.structured, model.structured, form)
             if judge.structured == "require" and structured == structured_output.OFF:
                 raise ConfigError(
                     f"models: judge {judge.name!r} requires structured output; {model.name!r} says "
@@ -156,50 +147,36 @@ def judge_models(config: RunConfig, judges: Sequence[Judge]) -> dict[JudgeModelI
     return known
 
 
-def estimate_tokens(text_bytes: int) -> int:
-    """Tokens of a prompt by the rule of thumb of four bytes each; replies bring the true count."""
-    return math.ceil(text_bytes / 4)
-
-
 def prompt_bytes(messages: Messages) -> int:
     """Bytes of UTF-8 that a request's messages hold."""
     return sum(len(message["content"].encode()) for message in messages)
 
 
-class StructuredModes(Mapping[JudgeModelId, str]):
-    """(judge, model) → effective mode, where it is known."""
+class StructuredModes(dict[JudgeModelId, str]):
+    """Judge and model → effective mode, where it is known."""
 
     def __init__(
         self, judge_models: Mapping[JudgeModelId, JudgeModel], kept: Callable[[str], str | None] = lambda key: None
     ) -> None:
         """`kept`: what was kept under a key in earlier sessions."""
+        super().__init__()
         self._judge_models = judge_models
-        self._known: dict[JudgeModelId, str] = {}
         for name, own in judge_models.items():
             if not structured_output.mechanisms(own.structured, own.constraint):
-                self._known[name] = structured_output.OFF
+                self[name] = structured_output.OFF
             elif (text := kept(_key(name))) is not None:
                 stored = json.loads(text)
                 if stored["setting"] == own.structured:
-                    self._known[name] = stored["mode"]
+                    self[name] = stored["mode"]
 
     def record(self, name: JudgeModelId, mode: str) -> tuple[str, str]:
         """Take in what a probe has shown; the key and the text to keep it under."""
-        self._known[name] = mode
+        self[name] = mode
         return _key(name), json.dumps({"setting": self._judge_models[name].structured, "mode": mode})
 
     def document(self) -> dict[str, str]:
         """As the manifest says it."""
-        return {f"{judge} × {model}": mode for (judge, model), mode in sorted(self._known.items())}
-
-    def __getitem__(self, name: JudgeModelId) -> str:
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[JudgeModelId]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+        return {f"{judge} × {model}": mode for (judge, model), mode in sorted(self.items())}
 
 
 def _key(name: JudgeModelId) -> str:

@@ -8,6 +8,7 @@ the supervisor carries them out; here they meet.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from itertools import count
 
@@ -56,20 +57,19 @@ class Driver:
         staged: Staged,
         pool: Pool,
         *,
-        watch: Watch = lambda snapshot, throttled, states, suspected: None,
-        modes: StructuredModes | None = None,
-        settled: Callable[[StructuredModes], None] = lambda modes: None,
+        watch: Watch,
+        modes: StructuredModes,
+        settled: Callable[[StructuredModes], None],
     ) -> None:
         """`settled` is called whenever the mode of a judge and a model was found out; `modes` are known before."""
-        self._modes = StructuredModes(judge_models) if modes is None else modes
+        self._modes = modes
         self._settled = settled
         self._config = config
         self._pool = pool
         self._watch = watch
-        places = {name: -(-limits.in_flight // pool.size) for name, limits in config.accounts().items()}
-        self._dispatch = Dispatch(fill={account: 2 * count for account, count in places.items()})
-        on_call = config.reformatter.account_name if config.reformatter else None
-        allocator = LeaseAllocator(config.accounts(), on_call)
+        fill = {account: 2 * math.ceil(limits.in_flight / pool.size) for account, limits in config.accounts().items()}
+        self._dispatch = Dispatch(fill=fill)
+        allocator = LeaseAllocator(config.accounts(), config.reformatter.account_name if config.reformatter else None)
         self._health = HealthMonitor(config)
         self._tasks = TaskBuilder(shards, judge_models, config.seed, staged, pool.aggregator, self._modes)
         self._work_ids = count(1)

@@ -69,8 +69,7 @@ class Reformatter:
         model = own.model if self._config.retry.reformat == SAME else self._config.reformatter
         if model is None or own.judge.code or isinstance(outcomes[0], Scored):
             return request, outcomes, attempt
-        how = reformat_of(own.judge.reads, len(request.trials))
-        text = text_to_copy_from(outcomes[0], completion.reply)
+        how, text = reformat_of(own.judge.reads, len(request.trials)), text_to_copy_from(outcomes[0], completion.reply)
         if how is None or text is None:
             return request, outcomes, attempt
         if self._is_away(model):
@@ -147,15 +146,10 @@ class Reformatter:
         body |= structured_output.request_fields(mechanism, how.constraint, REFORMAT)
         return replace(
             request,
-            judge_model=replace(request.judge_model, model=model),
-            task=replace(request.task, model=model.name),
-            body=body,
-            keep=(),
-            tokens=estimate_request_tokens(messages, sampling.max_tokens),
-            bound=cost_bound(body, model),
-            request_id=copy_request_id(request.request_id, request.keys),
-            stage=REFORMAT,
-        )
+            judge_model=replace(request.judge_model, model=model), task=replace(request.task, model=model.name),
+            body=body, keep=(), tokens=estimate_request_tokens(messages, sampling.max_tokens),
+            bound=cost_bound(body, model), request_id=copy_request_id(request.request_id, request.keys), stage=REFORMAT,
+        )  # fmt: skip
 
     def _mechanism(self, request: JudgeRequest, model: Model, how: Reformat) -> str | None:
         """How the form of a copy is requested: as it is enforced there, or, where that is not known, as is usual."""

@@ -19,7 +19,7 @@ import orjson
 
 from judges import Failed, Item, Judge, Outcome, Reply, Scored, reason_of
 from runner.config import Model
-from runner.endpoint.judge_model import JudgeModel, Messages, estimate_tokens, prompt_bytes
+from runner.endpoint.judge_model import JudgeModel, Messages, prompt_bytes
 from runner.endpoint.response import MESSAGE_CHARS, Completion, EndpointError
 from runner.endpoint.structured_output import FIELDS
 from runner.messages import Attempt, Judgment, PendingTrial, Task, Trial, TrialProgress
@@ -69,11 +69,6 @@ class JudgeRequest:
     def history(self) -> TrialProgress:
         """What its trials have been through together; attempts and usage are the first one's."""
         return self.histories[0]
-
-    @property
-    def batched(self) -> bool:
-        """Whether it carries several trials."""
-        return len(self.trials) > 1
 
     def with_attempts(self, count: int, usage: Usage = NO_USAGE) -> JudgeRequest:
         """The same after so many more attempts, be they of the reformat model, which took `usage`."""
@@ -137,11 +132,9 @@ class JudgeRequest:
         """The attempt that ended in an error."""
         return replace(
             self._attempt(try_, sent_at, "error"),
-            status=error.status,
-            error=f"{error.kind.value}: {error.message}",
-            retry_after_s=error.retry_after_s,
+            status=error.status, error=f"{error.kind.value}: {error.message}", retry_after_s=error.retry_after_s,
             freed=NOTHING if error.may_be_billed else self.bound,
-        )
+        )  # fmt: skip
 
     def answered_attempt(self, try_: int, sent_at: float, completion: Completion) -> Attempt:
         """The attempt that brought a reply, which is not read yet."""
@@ -166,15 +159,13 @@ def outcomes_of(judge: Judge, reply: Reply, items: Sequence[Item], in_loop: bool
     `in_loop`: no signal is raised here, so that a KeyboardInterrupt is the code's own too.
     """
     reply = replace(reply, judged=judge.judged_texts(items))
-    if not judge.code:
-        return list(judge.outcomes(judge.read(reply, len(items)), items))
     try:
         outcomes: list[Outcome] = list(judge.outcomes(judge.read(reply, len(items)), items))
-        for outcome, item in zip(outcomes, items, strict=True):
+        for outcome, item in zip(outcomes, items, strict=True) if judge.code else ():
             if isinstance(outcome, Scored):
                 judge.check(outcome.verdict, item)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and not in_loop:
+        if not judge.code or (isinstance(error, KeyboardInterrupt) and not in_loop):
             raise
         # The user's own code, which one reply in a million may surprise: its trial ends without a score, the reply is
         # kept, and the others go on. A SystemExit or CancelledError would end the run, or its task, without a word.
@@ -213,12 +204,9 @@ def build_request(task: Task, trials: tuple[Trial, ...], judge_model: JudgeModel
         for trial, messages in zip(trials, rendered, strict=True)
     )
     template = trials[0].template
-    if len(trials) > 1:
-        messages = judge.render_batch(items, template)
-    elif judge_model.json_hint:
+    messages = judge.render_batch(items, template) if len(trials) > 1 else rendered[0]
+    if len(trials) == 1 and judge_model.json_hint:
         messages = judge.render(items[0], template, json_hint=True)
-    else:
-        messages = rendered[0]
     sampling = next_sampling(judge_model.sampling, trials[0].history)
     body = judge_model.body(messages, len(trials), sampling)
     return replace(
@@ -246,8 +234,8 @@ def build_probe(
 
 
 def estimate_request_tokens(messages: Messages, max_tokens: int | None) -> int:
-    """Tokens that a request may take at most, by estimate: what the limits of tokens are kept by."""
-    return estimate_tokens(prompt_bytes(messages)) + (max_tokens or DEFAULT_REPLY_TOKENS)
+    """Tokens that a request may take at most, by the rule of thumb of four bytes each: what limits of tokens go by."""
+    return math.ceil(prompt_bytes(messages) / 4) + (max_tokens or DEFAULT_REPLY_TOKENS)
 
 
 def cost_bound(body: Mapping[str, Any], model: Model) -> CostBound:

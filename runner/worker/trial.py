@@ -69,10 +69,7 @@ class TrialJudge:
             await self.outbox.record(judgments=request.judgments([verdict], None, called=False))
             return TrialEnd.JUDGED
         policy = prober.account.policy(
-            prober.client,
-            Sender.TRIAL,
-            decide=partial(self._decide, request, prober),
-            acquire=partial(self._acquire, prober),
+            prober.client, Sender.TRIAL, partial(self._decide, request, prober), partial(self._acquire, prober)
         )
         try:
             end = await send(request, policy)
@@ -188,7 +185,7 @@ class TrialJudge:
         """Record what the last attempt said; where that is no score, the ladder may send the trials out again."""
         without_score = next((outcome for outcome in outcomes if not isinstance(outcome, Scored)), None)
         if without_score is not None:
-            step = next_step(without_score, request.history, self.config.retry, request.batched)
+            step = next_step(without_score, request.history, self.config.retry, len(request.trials) > 1)
             if step is not None:
                 await self.outbox.record(attempt, waiting=request.retry_step(step))
                 return TrialEnd.WAITING

@@ -67,23 +67,16 @@ class Worker:
             # Naked: a group of them would not be known for what it is beyond this process.
             raise weightiest(errors) from None
         await self._outbox.drain()
-        return TaskReport(
-            task=task.id,
-            judged=ends.count(TrialEnd.JUDGED),
-            waiting=ends.count(TrialEnd.WAITING),
-            left=ends.count(TrialEnd.LEFT),
-            action_needed=prober.account.breaker.action_needed,
-            broken=self._trial_judge.broken,
-            structured=mode,
-        )
+        judged, waiting, left = (ends.count(end) for end in (TrialEnd.JUDGED, TrialEnd.WAITING, TrialEnd.LEFT))
+        needed, broken = prober.account.breaker.action_needed, self._trial_judge.broken
+        return TaskReport(judged, waiting, left, action_needed=needed, broken=broken, structured=mode)
 
     async def keys(self, task: Task) -> list[bytes]:
         """The keys of a task's trials, in order."""
         own = self._judge_models[task.judge, task.model]
         return [
             own.key(trial.system, trial.item_id, own.judge.render(item_of(trial), trial.template), task.repeat)
-            for request in task.requests
-            for trial in request
+            for trial in task.trials
         ]
 
     async def renew(self, renewal: LeaseRenewal) -> WorkerStatus:
