@@ -273,7 +273,7 @@ class Lease(Record):
 
 @dataclass(frozen=True, slots=True)
 class AccountStats(Record):
-    """What a worker saw of one account since its last tick."""
+    """What a worker saw of one account since its last renewal."""
 
     account: str
     succeeded: int = 0
@@ -309,7 +309,7 @@ class LeaseRenewal(Record):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus(Record):
-    """A worker's answer to a tick."""
+    """A worker's answer to a renewal."""
 
     accounts: tuple[AccountStats, ...]
     sender: str = ""

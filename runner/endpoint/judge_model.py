@@ -72,23 +72,13 @@ class JudgeModel:
         `messages` are the trial's own, without a json_hint; of a batched judge those of a batch of one: the size of
         the batches is a part of the key, neighbours and places in the batch are not.
         """
-        of_all = self._of_all.get(repeat)
-        if of_all is None:
-            of_all = self._of_all[repeat] = self._parts_of_all(repeat)
+        if repeat not in self._of_all:
+            model, settings = self.model, json.dumps(self.settings, sort_keys=True)
+            parts = [self.judge.reading_spec, model.model, model.revision or "", settings, str(repeat)]
+            self._of_all[repeat] = _prefixed(*parts, *([] if self.batch is None else [str(self.batch)]))
         text = json.dumps([dict(message) for message in messages], sort_keys=True, ensure_ascii=False)
-        own = b"".join(map(_prefixed, (system, item_id, self.judge.name, text)))
-        return hashlib.blake2b(own + of_all, digest_size=16).digest()
-
-    def _parts_of_all(self, repeat: int) -> bytes:
-        parts = (
-            self.judge.reading_spec,
-            self.model.model,
-            self.model.revision or "",
-            json.dumps(self.settings, sort_keys=True),
-            str(repeat),
-            *([] if self.batch is None else [str(self.batch)]),
-        )
-        return b"".join(map(_prefixed, parts))
+        own = _prefixed(system, item_id, self.judge.name, text)
+        return hashlib.blake2b(own + self._of_all[repeat], digest_size=16).digest()
 
     def body(self, messages: Messages, count: int = 1, sampling: Mapping[str, object] | None = None) -> dict[str, Any]:
         """The request body for an OpenAI-compatible chat completion about `count` items.
@@ -110,10 +100,9 @@ class JudgeModel:
         }
 
 
-def _prefixed(part: str) -> bytes:
-    """A part of a key with its length before it."""
-    data = part.encode()
-    return len(data).to_bytes(8, "big") + data
+def _prefixed(*parts: str) -> bytes:
+    """Parts of a key, each with its length before it."""
+    return b"".join(len(part).to_bytes(8, "big") + part for part in map(str.encode, parts))
 
 
 def judge_models(config: RunConfig, judges: Sequence[Judge]) -> dict[JudgeModelId, JudgeModel]:

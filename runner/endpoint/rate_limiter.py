@@ -35,7 +35,7 @@ class RateLimiter:
         self.in_flight = 0
         self.queued = 0
         """Callers waiting for a place in flight."""
-        self._lease = Lease(account, 0)
+        self.lease = Lease(account, 0)
         self._requests = TokenBucket()
         self._tokens = TokenBucket()
         self._paused_until = 0.0
@@ -49,11 +49,6 @@ class RateLimiter:
         self._changed = ChangeSignal()
         """Something was given back, applied or stopped."""
 
-    @property
-    def places(self) -> int:
-        """How many may be in flight by the last lease."""
-        return self._lease.in_flight
-
     def restrict(self, most_in_flight: int | None) -> None:
         """Give no more places than that, probes aside, until it is said anew; None: as many as the lease has."""
         self._most_in_flight = most_in_flight
@@ -62,7 +57,7 @@ class RateLimiter:
 
     def apply(self, lease: Lease) -> None:
         """Take a new share. A smaller one holds for what starts from now on; what is in flight ends undisturbed."""
-        self._lease = lease
+        self.lease = lease
         self._requests.set(lease.requests_per_s)
         self._tokens.set(lease.tokens_per_s)
         self._changed.notify()
@@ -103,7 +98,7 @@ class RateLimiter:
             if self.stopped:
                 raise Stopped(self.account)
             pause_s = self._paused_until - loop.time()
-            places = self._lease.in_flight
+            places = self.lease.in_flight
             if self._most_in_flight is not None and not probe:
                 places = min(self._most_in_flight, places)
             if pause_s > 0 or self.in_flight >= places:
@@ -141,7 +136,9 @@ class TokenBucket:
         if per_s:
             burst = max(1.0, per_s * BURST_S)
             self._bucket = AsyncLimiter(burst, burst / per_s)
-            _fill(self._bucket, max(0.0, burst - room))
+            # An empty bucket has room for anything up to its burst: the coroutine ends at its first step.
+            with suppress(StopIteration):
+                self._bucket.acquire(max(0.0, burst - room)).send(None)
         self.interrupt()
 
     def interrupt(self) -> None:
@@ -176,9 +173,3 @@ class TokenBucket:
             middle = (low + high) / 2
             low, high = (middle, high) if self._bucket.has_capacity(middle) else (low, middle)
         return low
-
-
-def _fill(bucket: AsyncLimiter, amount: float) -> None:
-    # An empty bucket has room for anything up to its burst: the coroutine ends without waiting, at its first step.
-    with suppress(StopIteration):
-        bucket.acquire(amount).send(None)

@@ -72,9 +72,7 @@ class CrashRecovery:
         self._suspects.pop(work.id, None)
         self._crash_loop.record_progress()
 
-    async def recover(
-        self, name: str | None, held: Sequence[Work], begun: float, now: float, why: WorkerDied
-    ) -> list[Work]:
+    async def recover(self, name: str, held: Sequence[Work], begun: float, now: float, why: WorkerDied) -> list[Work]:
         """What is to go out again of what a worker held that was started at `begun`. Its trials are free or claimed."""
         again: list[Work] = []
         for work in held:
@@ -83,7 +81,7 @@ class CrashRecovery:
             again += parts
         tell = log.info if any(work.isolated for work in held) else log.warning
         tell(
-            "worker_died", worker=name or "a new one", cause=why.death, why=why.message,
+            "worker_died", worker=name, cause=why.death, why=why.message,
             tasks=len(held), again=len(again), isolated=sum(work.isolated for work in again),
         )  # fmt: skip
         if not held and why.death != "node":

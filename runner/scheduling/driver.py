@@ -108,11 +108,11 @@ class Driver:
             given_up_on = f"; what was not recorded within {self._run.grace_s:g} s is asked again"
         needed = self._health.action_needed
         if needed and not isinstance(self._run.stopped, Interrupted):
-            raise ActionNeeded("; ".join(needed))
+            raise ActionNeeded("; ".join(needed.values()))
         if self._run.stopped is not None:
             raise type(self._run.stopped)(self._run.stopped.message + given_up_on)
         if given_up := self._health.given_up:
-            raise StoppedEarly("; ".join(given_up))
+            raise StoppedEarly("; ".join(given_up.values()))
         if left:
             raise StoppedEarly(f"{left:,} trials were left without a judgment; run the same command to go on")
 

@@ -139,9 +139,9 @@ def trial_keys(
     """Every planned trial: its key, shard and position."""
     for shard in shards:
         judge_model = judge_models[shard.judge_model]
-        for found in staged.items(shard.first_row, shard.rows, shard.judge):
-            messages = judge_model.judge.render(found.parse(), found.template)
-            yield judge_model.key(found.system, found.id, messages, shard.repeat), shard.id, found.row - shard.first_row
+        for item in staged.items(shard.first_row, shard.rows, shard.judge):
+            messages = judge_model.judge.render(item.parse(), item.template)
+            yield judge_model.key(item.system, item.id, messages, shard.repeat), shard.id, item.row - shard.first_row
 
 
 def count_judged_by_shard(judged: Iterable[bytes], trials: Iterable[tuple[bytes, int, int]]) -> dict[int, int]:
@@ -167,8 +167,8 @@ def sample_items(staged: Staged, judge: Judge) -> Iterator[tuple[Item, str]]:
     """Items that the judge routes, from places spread over the whole set, each with its template."""
     step = max(SAMPLED_ROWS, staged.rows // SAMPLED_PLACES)
     for first in range(0, staged.rows, step):
-        for found in staged.items(first, min(SAMPLED_ROWS, staged.rows - first), judge.name):
-            yield found.parse(), found.template
+        for item in staged.items(first, min(SAMPLED_ROWS, staged.rows - first), judge.name):
+            yield item.parse(), item.template
 
 
 def estimates(

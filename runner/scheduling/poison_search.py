@@ -59,7 +59,12 @@ def decide_after_death(
     if death == "node":
         return RecoveryAction((work,))
     if not sent:
-        return _retry_whole(work)
+        # It cannot be halved.
+        deaths = work.deaths + 1
+        if work.isolated and deaths >= DEATHS_ALONE:
+            return RecoveryAction(hopeless=True)
+        suspect = not work.isolated and deaths >= DEATHS_AS_USUAL
+        return RecoveryAction((replace(work, deaths=0, isolated=True) if suspect else replace(work, deaths=deaths),))
     trials = [place for request in left for place in request]
     if not trials:
         return RecoveryAction()
@@ -74,16 +79,6 @@ def decide_after_death(
     if deaths >= DEATHS_ALONE:
         return RecoveryAction(poisoned=trials[0])
     return RecoveryAction((_subset_work(work, left, new_id, deaths=deaths),))
-
-
-def _retry_whole(work: Work) -> RecoveryAction:
-    """Of work that cannot be halved."""
-    deaths = work.deaths + 1
-    if work.isolated and deaths >= DEATHS_ALONE:
-        return RecoveryAction(hopeless=True)
-    if not work.isolated and deaths >= DEATHS_AS_USUAL:
-        return RecoveryAction((replace(work, deaths=0, isolated=True),))
-    return RecoveryAction((replace(work, deaths=deaths),))
 
 
 def _subset_work(

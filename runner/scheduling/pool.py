@@ -21,9 +21,8 @@ from runner.worker.worker import Worker
 class WorkerHandle(Protocol):
     """A worker, wherever it runs. Every call raises WorkerDied once its process is gone."""
 
-    @property
-    def name(self) -> str:
-        """Unique in the pool, also over replacements."""
+    name: str
+    """Unique in the pool, also over replacements."""
 
     async def run(self, task: Task) -> TaskReport:
         """Judge a task; several may be under way."""
@@ -41,13 +40,8 @@ class WorkerHandle(Protocol):
 class Pool(Protocol):
     """A place for workers. `size` of them are wanted."""
 
-    @property
-    def size(self) -> int:
-        """How many workers the pool is meant to hold."""
-
-    @property
-    def aggregator(self) -> AggregatorHandle:
-        """The run's aggregator."""
+    size: int
+    aggregator: AggregatorHandle
 
     async def add_worker(self) -> WorkerHandle:
         """Start one worker, once there is room. ConfigError where its machine lacks a key; WorkerDied."""

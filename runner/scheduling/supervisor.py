@@ -108,12 +108,12 @@ class WorkerSupervisor:
 
     async def _recover_from_death(self, worker: WorkerHandle | None, begun: float, why: WorkerDied) -> None:
         """What a dead worker held goes out again, as far as it is not to blame."""
-        name = worker.name if worker else None
-        joined = name in self.dispatch.workers
-        held = self.dispatch.holding(name) if name and joined else []
+        joined = worker if worker and worker.name in self.dispatch.workers else None
+        held = self.dispatch.holding(joined.name) if joined else []
+        name = worker.name if worker else "a new one"
         again = await self.recovery.recover(name, held, begun, asyncio.get_running_loop().time(), why)
-        if worker and joined:
-            self._forget(worker, again)
+        if joined:
+            self._forget(joined, again)
 
     def _forget(self, worker: WorkerHandle, again: Iterable[Work] = ()) -> None:
         self.dispatch.leave(worker.name, again)
@@ -143,24 +143,21 @@ class WorkerSupervisor:
                 await self.recovery.hand_out(work, task, worker)
                 report = await worker.run(task)
                 self.recovery.finish(work)
-                await self._take(work, task, report, worker.name)
+                log.debug(
+                    "task_done", worker=worker.name, judge=task.judge, model=task.model,
+                    judged=report.judged, waiting=report.waiting, left=report.left,
+                )  # fmt: skip
+                if report.broken is not None:
+                    self.run.stop(ActionNeeded(report.broken))
+                if report.action_needed is not None:
+                    self.leases.refuse(work.account, report.action_needed)
+                await self.take_report(task, report)
         except StoppedEarly as error:
             # What the others have in flight is paid for: it has its time to end.
             self.run.stop(error)
         self.tasks.finish(work.id)
         self.dispatch.finish(worker.name, work.id)
         self.run.changed.notify()
-
-    async def _take(self, work: Work, task: Task, report: TaskReport, worker: str) -> None:
-        log.debug(
-            "task_done", worker=worker, judge=task.judge, model=task.model,
-            judged=report.judged, waiting=report.waiting, left=report.left,
-        )  # fmt: skip
-        if report.broken is not None:
-            self.run.stop(ActionNeeded(report.broken))
-        if report.action_needed is not None:
-            self.leases.refuse(work.account, report.action_needed)
-        await self.take_report(task, report)
 
 
 def _most_telling(deaths: BaseExceptionGroup[WorkerDied]) -> WorkerDied:

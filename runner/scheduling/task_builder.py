@@ -126,16 +126,16 @@ class TaskBuilder:
         return frozenset().union(*(trials for _, trials in self._out.values()))
 
     async def _assemble(self, work_id: int, histories: Mapping[int, Mapping[int, TrialProgress]]) -> Task | None:
-        def requests() -> tuple[tuple[Trial, ...], ...]:
+        def read_requests() -> tuple[tuple[Trial, ...], ...]:
             parts = (self._requests(self.shards[shard_id], held) for shard_id, held in histories.items())
             return tuple(chain.from_iterable(parts))
 
         # Waiting trials may lie far apart: reading their rows must not hold up the renewals of leases.
         async with self._reading:
-            made = await asyncio.to_thread(requests)
+            requests = await asyncio.to_thread(read_requests)
         shard = self.shards[next(iter(histories))]
         mode = self.modes[shard.judge_model]
-        return Task(work_id, shard.judge, shard.model, shard.repeat, made, structured=mode) if made else None
+        return Task(work_id, shard.judge, shard.model, shard.repeat, requests, structured=mode) if requests else None
 
     def _requests(self, shard: Shard, histories: Mapping[int, TrialProgress]) -> Iterator[tuple[Trial, ...]]:
         """The trials that are to be judged, by the request that carries them."""

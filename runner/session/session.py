@@ -31,7 +31,7 @@ from runner.publishing.parquet_writer import publish_if_changed
 from runner.publishing.publisher import Publisher
 from runner.report import Report, build
 from runner.scheduling.plan import Estimate, estimates, plan_signature, planned_shards, trial_keys
-from runner.signals import InterruptHandler
+from runner.signals import stop_on_signal
 
 from .cancellation import StopSignal
 from .rescore import RevisionMaker, list_changes
@@ -254,7 +254,7 @@ class Session:
             stop = signal or StopSignal()
             # Ray takes some seconds to start. Nothing is in flight meanwhile: a signal has nothing to wait for.
             pool = make_pool()
-            with InterruptHandler(stop.stop):
+            with stop_on_signal(stop.stop):
                 try:
                     driver = Driver(
                         self.config, plan.shards, plan.done, self.judge_models, staged, pool,

@@ -115,7 +115,7 @@ class Account:
                     self._unpaid -= 1
         finally:
             if is_reserved:
-                self.reservations.release(NOTHING if was_sent else request.bound)
+                self.reservations.pool.release(NOTHING if was_sent else request.bound)
 
     @property
     def expects_more(self) -> bool:
@@ -143,13 +143,12 @@ class Account:
         self._seen.last_error = f"{error.kind.value}: {error.description}"
         self._seen.answered += answered
         self._seen.throttled += error.kind is ErrorKind.THROTTLED
-        match sender:
-            case Sender.TRIAL:
-                self._become(self.breaker.after_error(error.kind, answered))
-            case Sender.PROBE:
-                self._become(self.breaker.after_probe_error(error.kind, answered))
-            case Sender.COPY:
-                self._become(self.breaker.after_copy_error(error.kind, answered))
+        after = {
+            Sender.TRIAL: self.breaker.after_error,
+            Sender.PROBE: self.breaker.after_probe_error,
+            Sender.COPY: self.breaker.after_copy_error,
+        }[sender]
+        self._become(after(error.kind, answered))
 
     async def is_away(self) -> bool:
         """Whether the endpoint is away, so that what just failed there says nothing of the request. May wait.
@@ -201,7 +200,7 @@ class Account:
         self._become(self.breaker.stop(action_needed))
         self.limiter.stop()
         self._ended.set()
-        self.reservations.notify()
+        self.outbox.changed.notify()
 
     def stats(self) -> AccountStats:
         """What the driver learns; the counts begin anew."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from runner.endpoint import structured_output
@@ -34,13 +35,13 @@ class NeedsAction(Exception):
     """Only the user can go on from here; the provider's words."""
 
 
+@dataclass(slots=True, eq=False)
 class Prober:
     """One model's endpoint, in one worker: how it is reached, and what is known of it."""
 
-    def __init__(self, worker: str, client: Client, account: Account) -> None:
-        self.client = client
-        self.account = account
-        self._worker = worker
+    worker: str
+    client: Client
+    account: Account
 
     @asynccontextmanager
     async def probe_while_open(self, task: Task, judge_model: JudgeModel) -> AsyncIterator[None]:
@@ -130,7 +131,7 @@ class Prober:
         """What the endpoint makes of one way to ask for the form, and with which error it refuses that."""
         support, body = Support.IGNORED, judge_model.mode_probe(mechanism)
         for attempts in range(UNCLEAR_TRIES, 0, -1):
-            request = build_probe(task, judge_model, body, self._worker, keep=structured_output.FIELDS)
+            request = build_probe(task, judge_model, body, self.worker, keep=structured_output.FIELDS)
             policy = self.account.policy(self.client, Sender.TRIAL, partial(self._decide, request, attempts))
             end = await send(request, policy)
             await self.account.outbox.note(end.attempt)
@@ -154,7 +155,7 @@ class Prober:
     async def _probe(self, task: Task, judge_model: JudgeModel) -> ErrorKind | None:
         """Send a harmless request of this judge and model; what went wrong with it, or None."""
         body = judge_model.body(structured_output.harmless_body(judge_model.mode))
-        probe = build_probe(task, judge_model, body, self._worker, keep=judge_model.required_fields)
+        probe = build_probe(task, judge_model, body, self.worker, keep=judge_model.required_fields)
         end = await send(probe, self.account.policy(self.client, Sender.PROBE))
         error = end.error.kind if isinstance(end, GaveUp) else None
         self.account.evidence.record_probe(end.send.sent_s, error)

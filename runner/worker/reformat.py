@@ -8,9 +8,10 @@ leaves a reply open: its trials are judged in the next session.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import structlog
@@ -39,18 +40,18 @@ AWAY_S = 30.0
 log = structlog.get_logger()
 
 
+@dataclass(slots=True, eq=False)
 class Reformatter:
-    """The stage in one worker. `account` finds the account of a name."""
+    """The stage in one worker."""
 
-    def __init__(self, config: RunConfig, account: Callable[[str], Account]) -> None:
-        self._config = config
-        self._account = account
-        self._clients: dict[str, Client] = {}
-        """Of its own: what these requests show of an endpoint must not change how a judge's are put."""
-        self._without_form: set[str] = set()
-        """Models that reject a request which asks for a form, in words that say so to people only."""
-        self._off: set[str] = set()
-        self._away_until_s: dict[str, float] = {}
+    config: RunConfig
+    account: Callable[[str], Account]
+    """Finds the account of a name."""
+    _clients: dict[str, Client] = field(default_factory=dict)
+    """Of its own: what these requests show of an endpoint must not change how a judge's are put."""
+    _without_form: set[str] = field(default_factory=set)
+    """Models that reject a request which asks for a form, in words that say so to people only."""
+    _away_until_s: dict[str, float] = field(default_factory=dict)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -66,7 +67,7 @@ class Reformatter:
         Raises Stopped, with `attempt` noted, where the run stops before a copy was made.
         """
         own = request.judge_model
-        model = own.model if self._config.retry.reformat == SAME else self._config.reformatter
+        model = own.model if self.config.retry.reformat == SAME else self.config.reformatter
         if model is None or own.judge.code or isinstance(outcomes[0], Scored):
             return request, outcomes, attempt
         how, text = reformat_of(own.judge.reads, len(request.trials)), text_to_copy_from(outcomes[0], completion.reply)
@@ -74,7 +75,7 @@ class Reformatter:
             return request, outcomes, attempt
         if self._is_away(model):
             return request.without_copy(skipped="away"), outcomes, attempt
-        account = self._account(model.account_name)
+        account = self.account(model.account_name)
         await account.outbox.note(attempt)
         try:
             end = await self._copy(request, model, account, how, text)
@@ -82,7 +83,7 @@ class Reformatter:
             log.info("reformat_skipped", model=model.name, why="no place in time")
             return request.without_copy(skipped="no_place"), outcomes, None
         except Stopped:
-            if self._account(own.model.account_name).breaker.has_ended:
+            if self.account(own.model.account_name).breaker.has_ended:
                 raise
             # Its account alone is closed: judged afresh, the trial would come to this again.
             return request.without_copy(skipped="closed"), outcomes, None
@@ -128,14 +129,14 @@ class Reformatter:
     def _leave_out(self, model: Model, end: GaveUp) -> None:
         why = end.error.message
         if isinstance(end.decision, StopAccount):
-            self._off.add(model.name)
+            self._away_until_s[model.name] = math.inf
             log.warning("reformat_off", model=model.name, why=why)
         else:
             log.warning("reformat_paused", model=model.name, why=why, seconds=AWAY_S)
             self._away_until_s[model.name] = asyncio.get_running_loop().time() + AWAY_S
 
     def _is_away(self, model: Model) -> bool:
-        return model.name in self._off or asyncio.get_running_loop().time() < self._away_until_s.get(model.name, 0.0)
+        return asyncio.get_running_loop().time() < self._away_until_s.get(model.name, 0.0)
 
     def _request(
         self, request: JudgeRequest, model: Model, how: Reformat, text: str, mechanism: str | None

@@ -22,12 +22,10 @@ from runner.messages import LeaseRenewal, Task, TaskReport, Trial, WorkerStatus
 
 from .account import Account
 from .admission import Capacity, Reservations
-from .outbox import Outbox
-from .outbox import Send as SendBatch
+from .outbox import Outbox, SendBatch
 from .probes import NeedsAction, Prober
 from .reformat import Reformatter
 from .request import item_of
-from .reservations import ReservationPool
 from .trial import TrialEnd, TrialJudge
 
 
@@ -38,9 +36,8 @@ class Worker:
         self.name = name
         self._config = config
         self._judge_models = judge_models(config, judges)
-        pool = ReservationPool()
-        self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send, pool)
-        self._reservations = Reservations(pool, self._outbox, self._expects_more)
+        self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send)
+        self._reservations = Reservations(self._outbox, self._expects_more)
         self._capacity = Capacity(self._outbox)
         self._accounts: dict[str, Account] = {}
         self._probers: dict[str, Prober] = {}
@@ -58,7 +55,7 @@ class Worker:
         mode: str | None = None
         ends: list[TrialEnd] = []
         try:
-            with self._reservations.in_use():
+            with self._outbox.pool.in_use():
                 if task.probe:
                     mode = await self._detect_mode(task, prober)
                 else:
@@ -141,4 +138,4 @@ class Worker:
         return self._probers[model_name]
 
     def _places(self) -> int:
-        return sum(account.limiter.places for account in self._accounts.values())
+        return sum(account.limiter.lease.in_flight for account in self._accounts.values())

@@ -109,14 +109,14 @@ def missing_resources(config: RunConfig, judges: Sequence[Judge], nodes: Iterabl
     """
     judging = cloudpickle.dumps((config, list(judges)))  # type: ignore[no-untyped-call]
     inspection = ray.remote(_make_inspection())
-    asked = {}
+    tasks = {}
     for node in nodes:
         there = NodeAffinitySchedulingStrategy(node.id, soft=False)
         task = inspection.options(num_cpus=0, max_retries=0, scheduling_strategy=there)
-        asked[task.remote(own_source(), judging if node.cpus >= 1 else b"")] = node
-    done, silent = ray.wait(list(asked), num_returns=len(asked), timeout=INSPECTION_S)
-    problems = {asked[ref]: _read_problems(ref) for ref in done}
-    problems |= {asked[ref]: [f"{NO_ANSWER} within {INSPECTION_S:g} s"] for ref in silent}
+        tasks[task.remote(own_source(), judging if node.cpus >= 1 else b"")] = node
+    done, silent = ray.wait(list(tasks), num_returns=len(tasks), timeout=INSPECTION_S)
+    problems = {tasks[ref]: _read_problems(ref) for ref in done}
+    problems |= {tasks[ref]: [f"{NO_ANSWER} within {INSPECTION_S:g} s"] for ref in silent}
     alive = {node.id for node in alive_nodes()}
     return {node: words for node, words in problems.items() if words and node.id in alive}
 

@@ -20,6 +20,7 @@ from runner.endpoint.circuit_breaker import (
 )
 from runner.endpoint.health_monitor import LONGEST_PAUSE_S, ProbeScheduler
 from runner.endpoint.retry_policy import OUTAGE_ERRORS, EndpointStatus, ErrorKind
+from runner.messages import AccountStats
 
 SERVER = ErrorKind.SERVER
 WORKING = CircuitBreaker(Health.WORKING)
@@ -216,8 +217,9 @@ class Worker:
     def tick(self, name: str, recovery: ProbeScheduler, now: float) -> None:
         if recovery.assign_turn(name, now):
             self.breaker = self.breaker.with_turn()
-        seen = self.breaker
-        recovery.observe(name, seen.is_open, seen.failed_probes, self.succeeded > 0, now, has_turn=seen.has_turn)
+        own = self.breaker
+        seen = AccountStats("m", self.succeeded, is_open=own.is_open, probes=own.failed_probes, has_turn=own.has_turn)
+        recovery.observe(name, seen, now)
         self.succeeded = 0
 
 
@@ -275,7 +277,7 @@ def test_one_worker_that_cannot_reach_it_asks_again_and_again_while_the_others_w
 def test_a_worker_that_died_with_the_turn_is_not_waited_for() -> None:
     recovery = ProbeScheduler()
     for name in ("a", "b"):
-        recovery.observe(name, True, 1, False, 0.0)
+        recovery.observe(name, AccountStats("m", is_open=True, probes=1), 0.0)
     assert recovery.assign_turn("a", 1.0)
     assert not recovery.assign_turn("b", 9.0), "one at a time"
     recovery.forget("a")
