@@ -10,16 +10,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from judges import MAX_BATCH, JudgeError, Sampling
-from judges.strict_yaml import parse_yaml
+from judges.strict_yaml import parse_value, parse_yaml
 from judges.validation_errors import explain
 
 from .env_secrets import find_secret, looks_like_key
 from .errors import ConfigError
 from .items_config import ConfigRecord, Items
-from .overrides import apply_override
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -185,15 +184,10 @@ class Retry(ConfigRecord):
 
     @field_validator("max_outage", "hang")
     @classmethod
-    def _duration(cls, value: str) -> str:
+    def _duration(cls, value: str, info: ValidationInfo) -> str:
         if not _DURATION.fullmatch(value):
             raise ValueError("must be a duration such as 90s, 30m or 2h")
-        return value
-
-    @field_validator("hang")
-    @classmethod
-    def _is_long_enough(cls, value: str) -> str:
-        if _seconds(value) < MIN_HANG_S:
+        if info.field_name == "hang" and _seconds(value) < MIN_HANG_S:
             raise ValueError(f"must be at least {MIN_HANG_S:g}s: workers are asked for a sign of life once a second")
         return value
 
@@ -340,14 +334,37 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> RunConfig:
         data = parse_yaml(text, str(path), "name, items, judges, models")
     except JudgeError as error:
         raise ConfigError(error.message) from None
+    return parse_config(data, str(path), overrides)
+
+
+def parse_config(data: Mapping[str, Any], source: str = "config", overrides: Sequence[str] = ()) -> RunConfig:
+    """Validate a config given as plain data, with overrides set in it; all errors are told at once, a line each."""
     for override in overrides:
-        apply_override(data, override)
-    return parse_config(data, source=str(path))
-
-
-def parse_config(data: Mapping[str, Any], source: str = "config") -> RunConfig:
-    """Validate a config given as plain data; all errors are told at once, a line each."""
+        _apply_override(data, override)
     try:
         return RunConfig.model_validate(data)
     except ValidationError as error:
         raise ConfigError(explain(error, RunConfig, source).message) from None
+
+
+def _apply_override(data: Mapping[str, Any], override: str) -> None:
+    """Set one key of a config's data, as `--set a.b=value` says it."""
+    path, equals, raw = override.partition("=")
+    if not equals or not path:
+        raise ConfigError(f"--set {override}: must look like a.b=value")
+    try:
+        value = parse_value(raw, f"--set {path}")
+    except JudgeError as error:
+        raise ConfigError(error.message) from None
+    target: Any = data
+    parts = path.split(".")
+    for depth, part in enumerate(parts):
+        if not isinstance(target, list | dict):
+            raise ConfigError(f"--set {override}: {'.'.join(parts[:depth])} is not a mapping")
+        if isinstance(target, list) and (not part.isdigit() or int(part) >= len(target)):
+            raise ConfigError(f"--set {override}: {'.'.join(parts[:depth])} has no entry {part!r}")
+        key: Any = int(part) if isinstance(target, list) else part
+        if depth == len(parts) - 1:
+            target[key] = value
+        else:
+            target = target[key] if isinstance(target, list) else target.setdefault(key, {})

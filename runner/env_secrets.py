@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from .errors import ConfigError
@@ -53,16 +53,16 @@ def looks_like_key(value: str) -> bool:
     return _KEY.fullmatch(value) is not None
 
 
-def referenced_variables(value: object) -> Iterator[str]:
+def referenced_variables(value: object) -> list[str]:
     """The names of all variables that the value refers to."""
-    if isinstance(value, Mapping):
-        for entry in value.values():
-            yield from referenced_variables(entry)
-    elif isinstance(value, list | tuple):
-        for entry in value:
-            yield from referenced_variables(entry)
-    elif isinstance(value, str):
-        yield from _VARIABLE.findall(value)
+    names: list[str] = []
+
+    def note(name: str) -> str:
+        names.append(name)
+        return ""
+
+    expand_variables(value, note)
+    return names
 
 
 def read_variable(name: str) -> str:
@@ -75,15 +75,15 @@ def read_variable(name: str) -> str:
     return value
 
 
-def expand_variables(value: _Value) -> _Value:
-    """The value with every `${NAME}` in it replaced; ConfigError as of `read_variable`."""
+def expand_variables(value: _Value, read: Callable[[str], str] = read_variable) -> _Value:
+    """The value with every `${NAME}` in it replaced by what `read` says; ConfigError as of `read_variable`."""
     expanded: Any = value
     if isinstance(value, Mapping):
-        expanded = {key: expand_variables(entry) for key, entry in value.items()}
+        expanded = {key: expand_variables(entry, read) for key, entry in value.items()}
     elif isinstance(value, list | tuple):
-        expanded = [expand_variables(entry) for entry in value]
+        expanded = [expand_variables(entry, read) for entry in value]
     elif isinstance(value, str):
-        expanded = _VARIABLE.sub(lambda match: read_variable(match[1]), value)
+        expanded = _VARIABLE.sub(lambda match: read(match[1]), value)
     return cast(_Value, expanded)
 
 

@@ -19,10 +19,14 @@ Every class survives pickling: they cross process borders.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, TypeVar
 
 Death = Literal["crash", "hang", "node"]
 """How a worker came to its end: its process died, it was killed since it gave no answer, or its node was lost."""
+
+
+_Error = TypeVar("_Error", bound=BaseException)
 
 
 class JuryboxError(Exception):
@@ -98,14 +102,15 @@ class WorkerDied(JuryboxError):
         return type(self), (self.message, self.death)
 
 
+def single_errors(errors: BaseExceptionGroup[_Error]) -> Iterator[_Error]:
+    """The errors of a group, and of the groups in it."""
+    for error in errors.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from single_errors(error)
+        else:
+            yield error
+
+
 def weightiest(errors: BaseExceptionGroup[JuryboxError]) -> JuryboxError:
     """Of several errors at once the one with the weightiest exit status (5 before 4 before 2)."""
-    flat: list[JuryboxError] = []
-    pending: list[BaseException] = [errors]
-    while pending:
-        error = pending.pop()
-        if isinstance(error, BaseExceptionGroup):
-            pending.extend(error.exceptions)
-        elif isinstance(error, JuryboxError):
-            flat.append(error)
-    return max(flat, key=lambda error: error.exit_status)
+    return max(single_errors(errors), key=lambda error: error.exit_status)

@@ -173,10 +173,10 @@ def least_free(whole: int) -> int:
 def describe_shortage(directory: Path) -> DiskFull | None:
     """Why a run is not to go on writing here: too little is free."""
     try:
-        found = os.statvfs(directory)
+        system = os.statvfs(directory)
     except FileNotFoundError:
         raise StoppedEarly(f"{directory} is gone: somebody removed it while the run was writing there") from None
-    free, least = found.f_bavail * found.f_frsize, least_free(found.f_blocks * found.f_frsize)
+    free, least = system.f_bavail * system.f_frsize, least_free(system.f_blocks * system.f_frsize)
     if free >= least:
         return None
     return disk_full_error(
@@ -203,19 +203,13 @@ def network_file_system(path: Path, mounts: str | None = None) -> str | None:
     where, kind = "", ""
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
-        # A later mount at the same place covers an earlier one.
-        if len(before.split()) > 4 and len(point := _plain(before.split()[4])) >= len(where) and _holds(point, path):
-            where, kind = point, after.split(" ", 1)[0]
+        if len(before.split()) > 4:
+            point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4])
+            # A later mount at the same place covers an earlier one.
+            if len(point) >= len(where) and path.absolute().is_relative_to(point):
+                where, kind = point, after.split(" ", 1)[0]
     remote = kind in _OVER_THE_NETWORK or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
     return kind if remote else None
-
-
-def _holds(point: str, path: Path) -> bool:
-    return path.absolute().is_relative_to(point)
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), text)
 
 
 def _size(count: int) -> str:

@@ -101,7 +101,8 @@ class _Stderr:
 
 
 def _redact_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    return {name: HIDDEN if _SECRET_NAME.search(name) else _redact_value(value) for name, value in event.items()}
+    redacted: EventDict = _redact_value(event)
+    return redacted
 
 
 def _redact_value(value: Any) -> Any:

@@ -10,6 +10,11 @@ from dataclasses import dataclass, field
 
 from .usage import NOTHING, CostBound, Record, Usage
 
+JudgeModelId = tuple[str, str]
+"""The judge's name and the model's."""
+TrialPosition = tuple[int, int]
+"""A trial's shard and its position there."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrialProgress(Record):
@@ -48,6 +53,11 @@ class Trial(Record):
     fields: bytes
     history: TrialProgress = field(default_factory=TrialProgress)
 
+    @property
+    def place(self) -> TrialPosition:
+        """Where it is in the plan."""
+        return self.shard, self.position
+
 
 @dataclass(frozen=True, slots=True)
 class Task(Record):
@@ -66,12 +76,16 @@ class Task(Record):
     probe: bool = False
     """Nothing is judged: that mode is to be found out."""
 
+    @property
+    def trials(self) -> list[Trial]:
+        """Its trials, in order."""
+        return [trial for request in self.requests for trial in request]
+
 
 @dataclass(frozen=True, slots=True)
 class TaskReport(Record):
     """How a task ended. Everything counted in `judged` and `waiting` is acknowledged by the aggregator."""
 
-    task: int
     judged: int
     waiting: int
     left: int
@@ -232,9 +246,9 @@ class Tally(Record):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Record):
-    """The aggregator's live counts: (judge, model) → Tally."""
+    """The aggregator's live counts."""
 
-    tallies: dict[tuple[str, str], Tally]
+    tallies: dict[JudgeModelId, Tally]
     unrecorded: str | None = None
     """Why the last batch could not be recorded; its sender keeps it, and sends it again."""
     shortage: str | None = None
@@ -259,7 +273,7 @@ class Lease(Record):
 
 @dataclass(frozen=True, slots=True)
 class AccountStats(Record):
-    """What a worker saw of one account since its last tick."""
+    """What a worker saw of one account since its last renewal."""
 
     account: str
     succeeded: int = 0
@@ -280,7 +294,6 @@ class AccountStats(Record):
     """Connections that could not be made since the last HTTP reply of any kind."""
     last_error: str | None = None
     in_flight: int = 0
-    queued: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +309,7 @@ class LeaseRenewal(Record):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus(Record):
-    """A worker's answer to a tick."""
+    """A worker's answer to a renewal."""
 
     accounts: tuple[AccountStats, ...]
     sender: str = ""
@@ -319,3 +332,8 @@ class Shard:
     rows: int
     trials: int
     """Rows that the judge routes; the others are no trials."""
+
+    @property
+    def judge_model(self) -> JudgeModelId:
+        """Who judges."""
+        return self.judge, self.model

@@ -49,10 +49,10 @@ class Bucket:
         """An object's size in bytes and its ETag (or, without one, the time of its last change), if there is one."""
         with self._translate_errors("read"):
             try:
-                found = self._store().head(key)
+                meta = self._store().head(key)
             except FileNotFoundError:
                 return None
-            return found["size"], found["e_tag"] or found["last_modified"].isoformat()
+            return meta["size"], meta["e_tag"] or meta["last_modified"].isoformat()
 
     def read(self, key: str) -> bytes | None:
         """An object's content, if there is one."""

@@ -12,11 +12,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from runner.errors import Interrupted, JuryboxError, Terminated
+from .errors import Interrupted, JuryboxError, Terminated
 
 RETRY_S = 0.01
 
@@ -25,38 +26,31 @@ _heard = False
 """A signal came: the next one ends the process, also where the judging that the first one stopped is over by then."""
 
 
-class InterruptHandler:
-    """While this context is entered, the first signal stops the judging and the second ends the process.
+@contextmanager
+def stop_on_signal(stop: Callable[[JuryboxError], None]) -> Iterator[None]:
+    """Meanwhile the first signal stops the judging, by `stop` in the running loop; the second ends the process."""
+    if threading.current_thread() is not threading.main_thread():
+        # Only the main thread may take signals; in a notebook's worker thread they stay the notebook's.
+        yield
+        return
+    # Here, since commands that judge nothing take signals too, and need no event loop.
+    import asyncio
 
-    To be entered inside the loop; `stop` is called there.
-    """
+    global _heard
+    _heard = False
+    loop = asyncio.get_running_loop()
 
-    def __init__(self, stop: Callable[[JuryboxError], None]) -> None:
-        self._stop = stop
-        self._before: dict[int, Any] = {}
+    def handle(number: int, frame: FrameType | None) -> None:
+        _leave_if_heard()
+        _say("finishing the requests in flight; once more to leave at once")
+        kind = Terminated if number == signal.SIGTERM else Interrupted
+        loop.call_soon_threadsafe(stop, kind(f"interrupted by {signal.Signals(number).name}"))
 
-    def __enter__(self) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            # Only the main thread may take signals; in a notebook's worker thread they stay the notebook's.
-            return
-        # Here, since commands that judge nothing take signals too, and need no event loop.
-        import asyncio
-
-        global _heard
-        _heard = False
-        loop = asyncio.get_running_loop()
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            _leave_if_heard()
-            _say("finishing the requests in flight; once more to leave at once")
-            kind = Terminated if number == signal.SIGTERM else Interrupted
-            loop.call_soon_threadsafe(self._stop, kind(f"interrupted by {signal.Signals(number).name}"))
-
-        for number in _BOTH:
-            self._before[number] = signal.signal(number, handle)
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+    before = {number: signal.signal(number, handle) for number in _BOTH}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 

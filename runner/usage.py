@@ -103,6 +103,7 @@ class CostBound(Record):
         return self.nano_usd, self.tokens
 
 
+NO_USAGE = Usage()
 NOTHING = CostBound()
 
 

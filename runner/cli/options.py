@@ -134,7 +134,6 @@ def with_run_arguments(*names: str) -> Callable[[Callable[..., None]], Callable[
 
 def named_run(arguments: RunArguments) -> RunRequest:
     from runner.config import load_config, parse_config
-    from runner.overrides import apply_override
     from runner.session.run_request import RunRequest, check_limits
 
     check_place(arguments.local, arguments.address)
@@ -151,9 +150,7 @@ def named_run(arguments: RunArguments) -> RunRequest:
         config, base = load_config(Path(first), arguments.overrides), Path(first).resolve().parent
     else:
         data, base = inline_config(_complete(arguments)), Path()
-        for override in arguments.overrides:
-            apply_override(data, override)
-        config = parse_config(data, source="the command line")
+        config = parse_config(data, "the command line", arguments.overrides)
         _check_columns(config, files)
     return RunRequest(arguments, config, base, Path(arguments.out or config.out or f"runs/{config.name}"))
 

@@ -67,6 +67,8 @@ class CircuitBreaker:
     """In a row, of requests that others fared better than."""
     has_turn: bool = False
     """The driver gave the turn to probe, which is not used yet."""
+    action_needed: str | None = None
+    """What the user must mend."""
     _open_after: int = OPEN_AFTER
     _storm_s: float = float("-inf")
 
@@ -146,11 +148,10 @@ class CircuitBreaker:
         """The driver gives the turn to probe."""
         return replace(self, has_turn=True)
 
-    def stop(self, *, action_needed: bool = False) -> Self:
-        """Nothing goes out any more; `action_needed`: until the user has mended something."""
-        if action_needed or self.health is Health.ACTION_NEEDED:
-            return replace(self, health=Health.ACTION_NEEDED)
-        return replace(self, health=Health.STOPPED)
+    def stop(self, action_needed: str | None = None) -> Self:
+        """Nothing goes out any more; `action_needed`: what the user must mend first."""
+        needed = action_needed or self.action_needed
+        return replace(self, health=Health.ACTION_NEEDED if needed else Health.STOPPED, action_needed=needed)
 
     def _after_reply(self) -> Self:
         """The endpoint is there.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -141,9 +141,8 @@ class Client:
         if self._as_built is None:
             headers = request.headers.copy()
             del headers["content-length"]
-            self._as_built = {
-                "method": request.method, "url": request.url, "headers": headers, "extensions": request.extensions,
-            }  # fmt: skip
+            parts = {"method": request.method, "url": request.url, "extensions": request.extensions}
+            self._as_built = {**parts, "headers": headers}
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -194,7 +193,8 @@ def _classify_exception(error: BaseException, timeout_s: float) -> ErrorDetail:
 
     By its causes: over aiohttp the package gives a connection that was reset and a timeout the same type.
     """
-    for cause in _chain(error):
+    cause: BaseException | None = error
+    while cause is not None:
         words = str(cause) or type(cause).__name__
         match cause:
             case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
@@ -207,12 +207,5 @@ def _classify_exception(error: BaseException, timeout_s: float) -> ErrorDetail:
                 return ErrorDetail(ErrorKind.TIMEOUT, f"no whole reply within {timeout_s:g} s")
             case aiohttp.ClientError():
                 return ErrorDetail(ErrorKind.CONNECTION, words)
+        cause = cause.__cause__ or cause.__context__
     return ErrorDetail(ErrorKind.CONNECTION, str(error) or type(error).__name__)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error and what caused it, the outermost first."""
-    link: BaseException | None = error
-    while link is not None:
-        yield link
-        link = link.__cause__ or link.__context__

@@ -29,21 +29,19 @@ def check_key(model: Model) -> str | None:
 def read_key(model: Model) -> str | None:
     """The model's key from its variable or file; None where the config names neither."""
     if model.api_key_env:
-        source = f"the environment variable {model.api_key_env}"
+        source, lacks = f"the environment variable {model.api_key_env}", "not set"
         key = os.environ.get(model.api_key_env, "").strip()
-        if not key:
-            raise ConfigError(f"model {model.name!r}: {source} is not set; it must hold the API key")
     elif model.api_key_file:
-        source = f"the file {model.api_key_file}"
+        source, lacks = f"the file {model.api_key_file}", "empty"
         try:
             key = Path(model.api_key_file).expanduser().read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             words = getattr(error, "strerror", None) or "not UTF-8"
             raise ConfigError(f"model {model.name!r}: {source} with the API key cannot be read: {words}") from None
-        if not key:
-            raise ConfigError(f"model {model.name!r}: {source} is empty; it must hold the API key")
     else:
         return None
+    if not key:
+        raise ConfigError(f"model {model.name!r}: {source} is {lacks}; it must hold the API key")
     if not all("!" <= char <= "~" for char in key):
         raise ConfigError(f"model {model.name!r}: {source} holds no API key: it has blanks or odd characters in it")
     return key

@@ -40,24 +40,22 @@ class ProbeScheduler:
     _last: str | None = None
     _is_back: bool = False
 
-    def observe(
-        self, worker: str, is_open: bool, probes: int, succeeded: bool, now_s: float, *, has_turn: bool = False
-    ) -> None:
-        """A worker's report: whether its breaker is open, its failed probes, and whether anything succeeded.
+    def observe(self, worker: str, seen: AccountStats, now_s: float) -> None:
+        """Take in what a worker saw.
 
-        `has_turn`: it was given the turn, and has not probed since. What came of a turn shows in nothing else for sure:
-        a breaker that closed and opened again between two renewals may report as many failed probes as before.
+        What came of a turn shows in nothing but `has_turn` for sure: a breaker that closed and opened again between two
+        renewals may report as many failed probes as before.
         """
-        self._is_back = self._is_back or succeeded
-        if not is_open:
+        self._is_back |= seen.succeeded > 0
+        if not seen.is_open:
             self.forget(worker)
             return
         if not self._down:
             self._pause_s, self._due_s = FIRST_PAUSE_S, now_s + FIRST_PAUSE_S
-        if self._down.get(worker) != probes:
+        if self._down.get(worker) != seen.probes:
             self._is_back = False
-        self._down[worker] = probes
-        if worker == self._has_turn and not has_turn:
+        self._down[worker] = seen.probes
+        if worker == self._has_turn and not seen.has_turn:
             self._has_turn = None
             self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
             self._due_s = now_s + self._pause_s
@@ -93,12 +91,10 @@ class _AccountHealth:
     trouble_since: float | None = None
     only_throttled: bool = False
     """Whether since then nothing was seen but 429s."""
-    failing: dict[str, int] = field(default_factory=dict)
-    put_off: dict[str, int] = field(default_factory=dict)
-    """Worker → its 429s in a row."""
+    seen: dict[str, AccountStats] = field(default_factory=dict)
+    """Worker → what it saw last."""
     idle: set[str] = field(default_factory=set)
     """Workers that hold nothing of it: what failed last there is no outage, however long nothing succeeds after it."""
-    unreachable: dict[str, int] = field(default_factory=dict)
     unreachable_at: float | None = None
     """When a connection was last seen to fail."""
     last_error: str | None = None
@@ -107,25 +103,19 @@ class _AccountHealth:
     starters: list[str] = field(default_factory=list)
     probes: ProbeScheduler = field(default_factory=ProbeScheduler)
 
-    @property
-    def in_trouble(self) -> bool:
-        """Whether the last that some worker with trials of it saw there was not good."""
-        return any(self.failing.values()) or any(self.put_off.values())
-
     def observe(self, worker: str, seen: AccountStats, now_s: float) -> None:
         """Take in what one worker saw of it since its last report."""
-        self.answered = self.answered or seen.answered > 0
-        self.works = self.works or seen.succeeded > 0
-        self.probes.observe(worker, seen.is_open, seen.probes, seen.succeeded > 0, now_s, has_turn=seen.has_turn)
+        self.answered |= seen.answered > 0
+        self.works |= seen.succeeded > 0
+        self.probes.observe(worker, seen, now_s)
         self.throttled += seen.throttled
         if seen.failing or seen.put_off:
             self.last_error = seen.last_error or self.last_error
-        is_idle = worker in self.idle
-        self.failing[worker], self.put_off[worker] = (0, 0) if is_idle else (seen.failing, seen.put_off)
-        if seen.unreachable > self.unreachable.get(worker, 0):
+        before = self.seen.get(worker)
+        if seen.unreachable > (before.unreachable if before else 0):
             self.unreachable_at = now_s
-        self.unreachable[worker] = seen.unreachable
-        if seen.succeeded or not self.in_trouble:
+        self.seen[worker] = replace(seen, failing=0, put_off=0) if worker in self.idle else seen
+        if seen.succeeded or not any(last.failing or last.put_off for last in self.seen.values()):
             self.trouble_since = None
         elif self.trouble_since is None:
             self.trouble_since, self.only_throttled = now_s, True
@@ -134,8 +124,7 @@ class _AccountHealth:
 
     def forget(self, worker: str) -> None:
         """The worker is gone; so is what it saw."""
-        for seen in (self.failing, self.put_off, self.unreachable):
-            seen.pop(worker, None)
+        self.seen.pop(worker, None)
         self.probes.forget(worker)
 
 
@@ -146,8 +135,10 @@ class HealthMonitor:
         self._max_outage_s = config.retry.max_outage_s
         self._max_outage = config.retry.max_outage
         self._accounts = {m.account_name: _AccountHealth(m.base_url) for m in config.models}
-        self._given_up: dict[str, str] = {}
-        self._action_needed: dict[str, str] = {}
+        self.given_up: dict[str, str] = {}
+        """Account → why it was given up."""
+        self.action_needed: dict[str, str] = {}
+        """Account → what the user must mend."""
 
     def observe(self, worker: str, stats: Iterable[AccountStats], now_s: float) -> list[str]:
         """Take in what one worker saw; returns accounts that are given up because of it."""
@@ -159,7 +150,7 @@ class HealthMonitor:
                 continue
             account.observe(worker, seen, now_s)
             if seen.account not in self.closed and (why := self._why_give_up(seen.account, account, now_s)):
-                self._given_up[seen.account] = why
+                self.given_up[seen.account] = why
                 closed.append(seen.account)
         return closed
 
@@ -167,7 +158,7 @@ class HealthMonitor:
         if account.trouble_since is None:
             return None
         away_s = now_s - account.trouble_since
-        unreachable = sum(account.unreachable.values())
+        unreachable = sum(last.unreachable for last in account.seen.values())
         # Connections that stand and wait for a slow first reply make no new failures: such an endpoint was reached.
         still_failing = account.unreachable_at is not None and now_s - account.unreachable_at < NEVER_REACHED_S
         if not account.answered and unreachable >= NEVER_REACHED_PROBES and away_s >= NEVER_REACHED_S and still_failing:
@@ -208,7 +199,7 @@ class HealthMonitor:
 
     def close_account(self, account: str, words: str) -> None:
         """The endpoint refuses for a reason that only the user can mend; `words` are the provider's."""
-        self._action_needed.setdefault(account, words)
+        self.action_needed.setdefault(account, words)
 
     def forget(self, worker: str) -> None:
         """The worker is gone; so is what it saw."""
@@ -218,17 +209,7 @@ class HealthMonitor:
     @property
     def closed(self) -> tuple[str, ...]:
         """Accounts to which nothing more is sent in this session."""
-        return tuple(sorted({*self._given_up, *self._action_needed}))
-
-    @property
-    def given_up(self) -> list[str]:
-        """Why accounts were given up."""
-        return list(self._given_up.values())
-
-    @property
-    def action_needed(self) -> list[str]:
-        """What the user must mend."""
-        return list(self._action_needed.values())
+        return tuple(sorted({*self.given_up, *self.action_needed}))
 
     @property
     def throttled(self) -> dict[str, int]:

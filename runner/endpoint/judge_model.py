@@ -10,19 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from judges import Constraint, Judge, Sampling, constraint_of
 from runner.config import Model, RunConfig
 from runner.errors import ConfigError
+from runner.messages import JudgeModelId
 
 from . import structured_output
 
 Messages = Sequence[Mapping[str, str]]
-JudgeModelId = tuple[str, str]
-"""The judge's name and the model's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +40,10 @@ class JudgeModel:
     """How it is enforced in this run, as its first probe has shown: what the column `structured` of results holds."""
     _of_all: dict[int, bytes] = field(default_factory=dict, init=False, compare=False, repr=False)
     """Repeat → what stands in the keys of all its trials."""
+
+    def count_requests(self, trials: int) -> int:
+        """How many requests so many trials take at one call each."""
+        return trials if self.batch is None else math.ceil(trials / self.batch)
 
     @property
     def json_hint(self) -> bool:
@@ -69,42 +72,24 @@ class JudgeModel:
         `messages` are the trial's own, without a json_hint; of a batched judge those of a batch of one: the size of
         the batches is a part of the key, neighbours and places in the batch are not.
         """
-        of_all = self._of_all.get(repeat)
-        if of_all is None:
-            of_all = self._of_all[repeat] = self._parts_of_all(repeat)
+        if repeat not in self._of_all:
+            model, settings = self.model, json.dumps(self.settings, sort_keys=True)
+            parts = [self.judge.reading_spec, model.model, model.revision or "", settings, str(repeat)]
+            self._of_all[repeat] = _prefixed(*parts, *([] if self.batch is None else [str(self.batch)]))
         text = json.dumps([dict(message) for message in messages], sort_keys=True, ensure_ascii=False)
-        own = b"".join(map(_prefixed, (system, item_id, self.judge.name, text)))
-        return hashlib.blake2b(own + of_all, digest_size=16).digest()
-
-    def _parts_of_all(self, repeat: int) -> bytes:
-        parts = (
-            self.judge.reading_spec,
-            self.model.model,
-            self.model.revision or "",
-            json.dumps(self.settings, sort_keys=True),
-            str(repeat),
-            *([] if self.batch is None else [str(self.batch)]),
-        )
-        return b"".join(map(_prefixed, parts))
+        own = _prefixed(system, item_id, self.judge.name, text)
+        return hashlib.blake2b(own + self._of_all[repeat], digest_size=16).digest()
 
     def body(self, messages: Messages, count: int = 1, sampling: Mapping[str, object] | None = None) -> dict[str, Any]:
         """The request body for an OpenAI-compatible chat completion about `count` items.
 
         `sampling` is laid over its own.
         """
-        mechanism = structured_output.mechanism_of(self.mode)
-        fields = {}
-        if mechanism is not None:
-            fields = structured_output.request_fields(
-                mechanism, constraint_of(self.judge.reads, count), self.judge.name
-            )
-        return {
-            "model": self.model.model,
-            "messages": list(messages),
-            **self.sampling.body(),
-            **(sampling or {}),
-            **fields,
-        }
+        body = {"model": self.model.model, "messages": list(messages), **self.sampling.body(), **(sampling or {})}
+        if mechanism := structured_output.mechanism_of(self.mode):
+            form = constraint_of(self.judge.reads, count)
+            body |= structured_output.request_fields(mechanism, form, self.judge.name)
+        return body
 
     def mode_probe(self, mechanism: str) -> dict[str, Any]:
         """The request body that shows what this endpoint makes of one way to ask for the judge's form."""
@@ -115,10 +100,9 @@ class JudgeModel:
         }
 
 
-def _prefixed(part: str) -> bytes:
-    """A part of a key with its length before it."""
-    data = part.encode()
-    return len(data).to_bytes(8, "big") + data
+def _prefixed(*parts: str) -> bytes:
+    """Parts of a key, each with its length before it."""
+    return b"".join(len(part).to_bytes(8, "big") + part for part in map(str.encode, parts))
 
 
 def judge_models(config: RunConfig, judges: Sequence[Judge]) -> dict[JudgeModelId, JudgeModel]:
@@ -130,9 +114,8 @@ def judge_models(config: RunConfig, judges: Sequence[Judge]) -> dict[JudgeModelI
             if (judge.name, model.name) in known:
                 raise ConfigError(f"judges: two entries are named {judge.name!r}; names must differ")
             sampling = use.sampling.over(model.sampling.over(judge.sampling))
-            structured = structured_output.effective_setting(
-                judge.structured, model.structured, constraint_of(judge.reads)
-            )
+            form = constraint_of(judge.reads)
+            structured = structured_output.effective_setting(judge.structured, model.structured, form)
             if judge.structured == "require" and structured == structured_output.OFF:
                 raise ConfigError(
                     f"models: judge {judge.name!r} requires structured output; {model.name!r} says "
@@ -153,50 +136,36 @@ def judge_models(config: RunConfig, judges: Sequence[Judge]) -> dict[JudgeModelI
     return known
 
 
-def estimate_tokens(text_bytes: int) -> int:
-    """Tokens of a prompt by the rule of thumb of four bytes each; replies bring the true count."""
-    return math.ceil(text_bytes / 4)
-
-
 def prompt_bytes(messages: Messages) -> int:
     """Bytes of UTF-8 that a request's messages hold."""
     return sum(len(message["content"].encode()) for message in messages)
 
 
-class StructuredModes(Mapping[JudgeModelId, str]):
-    """(judge, model) → effective mode, where it is known."""
+class StructuredModes(dict[JudgeModelId, str]):
+    """Judge and model → effective mode, where it is known."""
 
     def __init__(
         self, judge_models: Mapping[JudgeModelId, JudgeModel], kept: Callable[[str], str | None] = lambda key: None
     ) -> None:
         """`kept`: what was kept under a key in earlier sessions."""
+        super().__init__()
         self._judge_models = judge_models
-        self._known: dict[JudgeModelId, str] = {}
         for name, own in judge_models.items():
             if not structured_output.mechanisms(own.structured, own.constraint):
-                self._known[name] = structured_output.OFF
+                self[name] = structured_output.OFF
             elif (text := kept(_key(name))) is not None:
                 stored = json.loads(text)
                 if stored["setting"] == own.structured:
-                    self._known[name] = stored["mode"]
+                    self[name] = stored["mode"]
 
     def record(self, name: JudgeModelId, mode: str) -> tuple[str, str]:
         """Take in what a probe has shown; the key and the text to keep it under."""
-        self._known[name] = mode
+        self[name] = mode
         return _key(name), json.dumps({"setting": self._judge_models[name].structured, "mode": mode})
 
     def document(self) -> dict[str, str]:
         """As the manifest says it."""
-        return {f"{judge} × {model}": mode for (judge, model), mode in sorted(self._known.items())}
-
-    def __getitem__(self, name: JudgeModelId) -> str:
-        return self._known[name]
-
-    def __iter__(self) -> Iterator[JudgeModelId]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
+        return {f"{judge} × {model}": mode for (judge, model), mode in sorted(self.items())}
 
 
 def _key(name: JudgeModelId) -> str:

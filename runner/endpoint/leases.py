@@ -40,8 +40,7 @@ class _AccountLeases:
     limits: Limits
     adaptive_rate: AdaptiveRate = field(default_factory=AdaptiveRate)
     shares: dict[str, _Share] = field(default_factory=dict)
-    order: list[str] = field(default_factory=list)
-    """Workers in the order in which they are served where there is not a place for each."""
+    """By worker, in the order in which they are served where there is not a place for each."""
 
 
 class LeaseAllocator:
@@ -59,15 +58,12 @@ class LeaseAllocator:
         """A worker has started; it holds nothing yet."""
         for account in self._accounts.values():
             account.shares[worker] = _Share()
-            account.order.append(worker)
 
     def leave(self, worker: str) -> None:
         """The worker's process is gone, and with it its requests."""
         for account in self._accounts.values():
             account.shares.pop(worker, None)
             account.adaptive_rate.forget(worker)
-            if worker in account.order:
-                account.order.remove(worker)
 
     def set_demand(self, worker: str, demand: Mapping[str, int]) -> None:
         """Account → trials that the worker holds. Set for all workers before the first leases, none is favoured."""
@@ -119,9 +115,9 @@ class LeaseAllocator:
 
     def _targets(self, account: _AccountLeases) -> dict[str, int]:
         """Worker → places in flight: equal shares, above its demand only what no other has a use for."""
-        targets = dict.fromkeys(account.order, 0)
+        targets = dict.fromkeys(account.shares, 0)
         left = account.limits.in_flight
-        working = [worker for worker in account.order if account.shares[worker].demand > 0]
+        working = [worker for worker, share in account.shares.items() if share.demand > 0]
         wanting = working
         while left and wanting:
             even = max(1, left // len(wanting))
@@ -131,7 +127,7 @@ class LeaseAllocator:
                 left -= more
             wanting = [worker for worker in wanting if account.shares[worker].demand > targets[worker]]
         for worker in working:
-            # Trials that reach a worker between two ticks need not wait for the next.
+            # Trials that reach a worker between two renewals need not wait for the next.
             targets[worker] += left // len(working)
         return targets
 
@@ -140,8 +136,7 @@ class LeaseAllocator:
         wanting = sum(share.demand > 0 for share in account.shares.values())
         if wanting > account.limits.in_flight and account.shares[worker].turns >= HOLD:
             account.shares[worker].turns = 0
-            account.order.remove(worker)
-            account.order.append(worker)
+            account.shares[worker] = account.shares.pop(worker)
 
 
 def _per_s(per_minute: float | None, part: float, counted_others: float) -> float | None:

@@ -83,9 +83,9 @@ def _rejected_parameter(sent: Mapping[str, Any], message: str, param: str | None
     if _OF_MESSAGES.search(message) or not own:
         return None
     for clause in [message] if has_code else filter(_SAYS.search, _CLAUSE.split(message)):
-        for found in re.finditer(rf"(?<![\w-])({'|'.join(own)})(?![\w-])", clause, re.I):
-            name = found[1].lower()
-            if has_code or name not in _PLAIN or _is_a_name(clause, found):
+        for match in re.finditer(rf"(?<![\w-])({'|'.join(own)})(?![\w-])", clause, re.I):
+            name = match[1].lower()
+            if has_code or name not in _PLAIN or _is_a_name(clause, match):
                 return name
         for name in own:
             if name in _OTHER_NAMES and re.search(_OTHER_NAMES[name], clause, re.I):
@@ -93,9 +93,9 @@ def _rejected_parameter(sent: Mapping[str, Any], message: str, param: str | None
     return None
 
 
-def _is_a_name(clause: str, found: re.Match[str]) -> bool:
+def _is_a_name(clause: str, match: re.Match[str]) -> bool:
     """Whether a word stands for a parameter: quoted, beside the word for one, or in a list of what is not taken."""
-    before, after = clause[: found.start()], clause[found.end() :]
+    before, after = clause[: match.start()], clause[match.end() :]
     if before[-1:] in ("'", '"', "`", "‘", "“") and after[:1] in ("'", '"', "`", "’", "”"):
         return True
     if re.search(rf"\b{_KIND}\s*$", before, re.I) or re.match(rf"\s*{_KIND}\b", after, re.I):

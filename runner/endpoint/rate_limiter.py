@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 
 from aiolimiter import AsyncLimiter
 
+from runner.change_signal import ChangeSignal
 from runner.messages import Lease
 
 BURST_S = 0.25
@@ -34,27 +35,19 @@ class RateLimiter:
         self.in_flight = 0
         self.queued = 0
         """Callers waiting for a place in flight."""
-        self._lease = Lease(account, 0)
+        self.lease = Lease(account, 0)
         self._requests = TokenBucket()
         self._tokens = TokenBucket()
         self._paused_until = 0.0
-        self._stopped = False
+        self.stopped = False
+        """No request may start any more."""
         self._most_in_flight: int | None = None
         # Waiters queue here, so that everything below has at most one caller waiting.
         self._turn = asyncio.Lock()
         self._probes = asyncio.Lock()
         self._paying = asyncio.Lock()
-        self._changes: set[asyncio.Future[None]] = set()
-
-    @property
-    def stopped(self) -> bool:
-        """No request may start any more."""
-        return self._stopped
-
-    @property
-    def places(self) -> int:
-        """How many may be in flight by the last lease."""
-        return self._lease.in_flight
+        self._changed = ChangeSignal()
+        """Something was given back, applied or stopped."""
 
     def restrict(self, most_in_flight: int | None) -> None:
         """Give no more places than that, probes aside, until it is said anew; None: as many as the lease has."""
@@ -64,10 +57,10 @@ class RateLimiter:
 
     def apply(self, lease: Lease) -> None:
         """Take a new share. A smaller one holds for what starts from now on; what is in flight ends undisturbed."""
-        self._lease = lease
+        self.lease = lease
         self._requests.set(lease.requests_per_s)
         self._tokens.set(lease.tokens_per_s)
-        self._wake()
+        self._changed.notify()
 
     def pause(self, seconds: float) -> None:
         """Start nothing for so long. A pause never ends an earlier, longer one."""
@@ -75,7 +68,7 @@ class RateLimiter:
 
     def stop(self) -> None:
         """Let every waiting caller, and every later one, raise Stopped. What is in flight ends undisturbed."""
-        self._stopped = True
+        self.stopped = True
         self._interrupt()
 
     @asynccontextmanager
@@ -95,21 +88,21 @@ class RateLimiter:
             yield
         finally:
             self.in_flight -= 1
-            self._wake()
+            self._changed.notify()
 
     async def _await_place(self, tokens: float, probe: bool) -> None:
         """Return when a request may start now. A caller cancelled in here has taken no place."""
         loop = asyncio.get_running_loop()
         paid_request, due_tokens = False, tokens
         while True:
-            if self._stopped:
+            if self.stopped:
                 raise Stopped(self.account)
-            paused = self._paused_until > loop.time()
-            places = self._lease.in_flight
+            pause_s = self._paused_until - loop.time()
+            places = self.lease.in_flight
             if self._most_in_flight is not None and not probe:
                 places = min(self._most_in_flight, places)
-            if paused or self.in_flight >= places:
-                await self._changed(self._paused_until if paused else None)
+            if pause_s > 0 or self.in_flight >= places:
+                await self._changed.wait(pause_s if pause_s > 0 else None)
             elif due_tokens > 0:
                 async with self._paying:
                     due_tokens -= await self._tokens.take(due_tokens)
@@ -119,26 +112,10 @@ class RateLimiter:
             else:
                 return
 
-    async def _changed(self, until: float | None) -> None:
-        """Wait until something was given back, applied or stopped, or until a time."""
-        change = asyncio.get_running_loop().create_future()
-        self._changes.add(change)
-        try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(until):
-                    await change
-        finally:
-            self._changes.discard(change)
-
     def _interrupt(self) -> None:
         self._requests.interrupt()
         self._tokens.interrupt()
-        self._wake()
-
-    def _wake(self) -> None:
-        for change in self._changes:
-            if not change.done():
-                change.set_result(None)
+        self._changed.notify()
 
 
 class TokenBucket:
@@ -159,7 +136,9 @@ class TokenBucket:
         if per_s:
             burst = max(1.0, per_s * BURST_S)
             self._bucket = AsyncLimiter(burst, burst / per_s)
-            _fill(self._bucket, max(0.0, burst - room))
+            # An empty bucket has room for anything up to its burst: the coroutine ends at its first step.
+            with suppress(StopIteration):
+                self._bucket.acquire(max(0.0, burst - room)).send(None)
         self.interrupt()
 
     def interrupt(self) -> None:
@@ -194,9 +173,3 @@ class TokenBucket:
             middle = (low + high) / 2
             low, high = (middle, high) if self._bucket.has_capacity(middle) else (low, middle)
         return low
-
-
-def _fill(bucket: AsyncLimiter, amount: float) -> None:
-    # An empty bucket has room for anything up to its burst: the coroutine ends without waiting, at its first step.
-    with suppress(StopIteration):
-        bucket.acquire(amount).send(None)

@@ -8,7 +8,7 @@ the provider's words come without keys.
 
 from __future__ import annotations
 
-import http
+import http.client
 import json
 import math
 import re
@@ -20,6 +20,7 @@ from typing import Any, TypeGuard
 
 import orjson
 
+from judges import Reply
 from runner.config import Model, Price
 from runner.usage import Usage
 
@@ -59,6 +60,11 @@ class Completion:
     counted: bool = True
     """Whether it tells all that it took; if not, its usage is less than that, or nothing."""
 
+    @property
+    def reply(self) -> Reply:
+        """What a judge reads."""
+        return Reply(self.text, self.finish_reason, self.refusal, self.reasoning)
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetail:
@@ -88,12 +94,9 @@ class EndpointError(Exception):
     @property
     def may_be_billed(self) -> bool:
         """Whether the request may have been carried out although nothing usable came back."""
-        match self.kind:
-            case ErrorKind.TIMEOUT | ErrorKind.CONNECTION | ErrorKind.BAD_REPLY:
-                return True
-            case ErrorKind.SERVER:
-                return self.status in GAVE_UP_WAITING
-        return False
+        if self.kind is ErrorKind.SERVER:
+            return self.status in GAVE_UP_WAITING
+        return self.kind in (ErrorKind.TIMEOUT, ErrorKind.CONNECTION, ErrorKind.BAD_REPLY)
 
     @property
     def description(self) -> str:
@@ -116,13 +119,11 @@ def shorten(message: str, secrets: tuple[str, ...]) -> str:
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait by `retry-after-ms` or `retry-after` (seconds or an HTTP date); None if neither can be read."""
-    seconds = _number(headers.get("retry-after-ms"))
-    if seconds is not None:
-        return max(0.0, seconds / 1000)
-    value = headers.get("retry-after")
-    seconds = _number(value)
-    if seconds is not None or value is None:
-        return None if seconds is None else max(0.0, seconds)
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return max(0.0, milliseconds / 1000)
+    value = headers.get("retry-after", "")
+    if (seconds := _number(value)) is not None:
+        return max(0.0, seconds)
     try:
         then = _date(value)
         # The provider's own clock, where it tells it: ours may be wrong.
@@ -146,9 +147,7 @@ def read_completion(body: bytes, price: Price | None, latency_s: float) -> Compl
     try:
         data = _loads(body)
     except ValueError:
-        return ErrorDetail(
-            ErrorKind.BAD_REPLY, f"the reply is not JSON: {body[:MESSAGE_CHARS].decode('utf-8', 'replace')}"
-        )
+        return _bad_reply("the reply is not JSON", body)
     choices = data.get("choices") if isinstance(data, dict) else None
     choice = _first(choices) if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
@@ -160,8 +159,7 @@ def read_completion(body: bytes, price: Price | None, latency_s: float) -> Compl
         status = code if isinstance(code, int) and 400 <= code <= 599 else 200
         return _classify(status, failed, "")
     if not isinstance(data, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
-        shown = body[:MESSAGE_CHARS].decode("utf-8", "replace")
-        return ErrorDetail(ErrorKind.BAD_REPLY, f"the reply holds no choices with a message: {shown}")
+        return _bad_reply("the reply holds no choices with a message", body)
     content = message.get("content")
     if content is not None and not isinstance(content, str | list):
         return ErrorDetail(ErrorKind.BAD_REPLY, f"the reply's content is a {type(content).__name__}")
@@ -177,6 +175,10 @@ def read_completion(body: bytes, price: Price | None, latency_s: float) -> Compl
         latency_s=latency_s,
         counted=_tells_all(data.get("usage")),
     )
+
+
+def _bad_reply(problem: str, body: bytes) -> ErrorDetail:
+    return ErrorDetail(ErrorKind.BAD_REPLY, f"{problem}: {body[:MESSAGE_CHARS].decode('utf-8', 'replace')}")
 
 
 def _first(choices: list[Any]) -> Any:
@@ -198,7 +200,7 @@ def _classify(status: int, data: Any, raw: str) -> ErrorDetail | Completion:
     words = error.get("message") or error.get("detail") or raw
     message = words if isinstance(words, str) else json.dumps(words, ensure_ascii=False)
     if not message.strip():
-        message = _phrase(status)
+        message = f"HTTP {status} {http.client.responses.get(status, '')}".rstrip()
     metadata = error.get("metadata")
     moderated = status == 403 and isinstance(metadata, dict) and "flagged_input" in metadata
     if moderated or (status in (400, 403) and codes & FILTERED):
@@ -228,13 +230,6 @@ def _kind(status: int, codes: frozenset[str]) -> ErrorKind:
     if status in PASSING or status >= 500:
         return ErrorKind.SERVER
     return ErrorKind.BAD_REQUEST
-
-
-def _phrase(status: int) -> str:
-    try:
-        return f"HTTP {status} {http.HTTPStatus(status).phrase}"
-    except ValueError:
-        return f"HTTP {status}"
 
 
 def _loads(body: bytes) -> Any:
@@ -337,18 +332,15 @@ def action_message(model: Model, error: EndpointError, about: str = "") -> str:
 
 
 def _setting(model: Model, kind: ErrorKind) -> str:
-    match kind:
-        case ErrorKind.AUTH:
-            return _key(model)
-        case ErrorKind.FORBIDDEN:
-            return f"what the key may do, {_key(model)}"
-        case ErrorKind.QUOTA:
-            return f"the credit of the key's account, {_key(model)}"
-        case ErrorKind.UNKNOWN_MODEL:
-            return f"model: {model.model} and base_url"
     # Some say by a 400 that the key is not valid, or its credit used up.
-    has_key = model.api_key_env or model.api_key_file
-    return "sampling, structured and extra" + (f", or {_key(model)}" if has_key else "")
+    or_key = f", or {_key(model)}" if model.api_key_env or model.api_key_file else ""
+    settings = {
+        ErrorKind.AUTH: _key(model),
+        ErrorKind.FORBIDDEN: f"what the key may do, {_key(model)}",
+        ErrorKind.QUOTA: f"the credit of the key's account, {_key(model)}",
+        ErrorKind.UNKNOWN_MODEL: f"model: {model.model} and base_url",
+    }
+    return settings.get(kind, f"sampling, structured and extra{or_key}")
 
 
 def _key(model: Model) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
@@ -84,8 +83,6 @@ class Fail:
 class StopAccount:
     """Only the user can mend this; no request to the account makes sense until then."""
 
-    kind: str
-
 
 Decision = RetryAfter | Park | Fail | StopAccount
 
@@ -111,21 +108,12 @@ def decide(
             return Fail(kind.value)
         if endpoint is not EndpointStatus.REFUSES:
             kind = ErrorKind.SERVER
-    match kind:
-        case ErrorKind.THROTTLED | ErrorKind.UNREACHABLE:
-            return RetryAfter(_delay_s(throttles, retry_after_s, jitter), counts=False)
-        case ErrorKind.SERVER | ErrorKind.TIMEOUT | ErrorKind.CONNECTION | ErrorKind.BAD_REPLY:
-            if endpoint is EndpointStatus.AWAY:
-                return RetryAfter(_delay_s(throttles, retry_after_s, jitter), counts=False)
-            if tries + 1 >= attempts_allowed:
-                return Park()
-            return RetryAfter(_delay_s(tries, retry_after_s, jitter), counts=True)
-        case ErrorKind.BAD_REQUEST:
-            return Fail(kind.value) if endpoint is None else StopAccount(kind.value)
-        case ErrorKind.AUTH | ErrorKind.FORBIDDEN | ErrorKind.QUOTA | ErrorKind.UNKNOWN_MODEL:
-            return StopAccount(kind.value)
-        case _:
-            assert_never(kind)
+    is_away = kind in OUTAGE_ERRORS and endpoint is EndpointStatus.AWAY
+    if is_away or kind in (ErrorKind.THROTTLED, ErrorKind.UNREACHABLE):
+        return RetryAfter(_delay_s(throttles, retry_after_s, jitter), counts=False)
+    if kind in OUTAGE_ERRORS:
+        return Park() if tries + 1 >= attempts_allowed else RetryAfter(_delay_s(tries, retry_after_s, jitter), True)
+    return Fail(kind.value) if kind is ErrorKind.BAD_REQUEST and endpoint is None else StopAccount()
 
 
 def _delay_s(before: int, retry_after_s: float | None, jitter: float) -> float:

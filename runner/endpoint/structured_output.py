@@ -79,13 +79,8 @@ def request_fields(mechanism: str | None, constraint: Constraint, name: str) -> 
     if mechanism == OBJECT:
         return {"response_format": {"type": "json_object"}}
     if mechanism == SCHEMA and constraint.schema is not None:
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
-        return {
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": name, "strict": True, "schema": constraint.schema},
-            }
-        }
+        schema = {"name": re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64], "strict": True, "schema": constraint.schema}
+        return {"response_format": {"type": "json_schema", "json_schema": schema}}
     if mechanism == VLLM:
         if constraint.choices:
             return {"structured_outputs": {"choice": list(constraint.choices)}}

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +53,16 @@ def compose_batches(members: Iterable[Member], size: int, salt: str) -> list[tup
     return batches
 
 
-def split(batch: Sequence[int], depth: int) -> list[tuple[int, ...]]:
+def split(batch: Sequence[int], depth: int) -> list[Sequence[int]]:
     """The parts of a batch that was halved `depth` times; what holds one trial only stays whole."""
-    parts = [tuple(batch)]
+    parts = [batch]
     for _ in range(depth):
-        parts = [half for part in parts for half in _halves(part)]
+        parts = [half for part in parts for half in halve(part) if half]
     return parts
 
 
-def count_requests(trials: int, size: int | None) -> int:
-    """How many requests so many trials take at one call each."""
-    return trials if size is None else math.ceil(trials / size)
-
-
-def _halves(part: tuple[int, ...]) -> Iterable[tuple[int, ...]]:
-    if len(part) < 2:
-        return (part,)
+def halve(part: Sequence[_Entry]) -> tuple[Sequence[_Entry], Sequence[_Entry]]:
+    """The two halves, of which the first may be longer."""
     middle = (len(part) + 1) // 2
     return part[:middle], part[middle:]
 

@@ -15,7 +15,6 @@ from runner.errors import InputError
 CONNECT_S = 5.0
 ANSWER_S = 15.0
 """How long a machine that accepts connections may take to say something."""
-ENVIRONMENT = "RAY_ADDRESS"
 _FORM = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/@\[\]]+):(?P<port>[0-9]{1,5})")
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 _SETTINGS = 4
@@ -23,9 +22,9 @@ _SETTINGS = 4
 
 def parse_address(address: str) -> tuple[str, int]:
     """Host and port. InputError where it is another kind of address."""
-    found = _FORM.fullmatch(address)
-    if found is not None and 0 < int(found["port"]) < 2**16:
-        return found["host"].strip("[]"), int(found["port"])
+    match = _FORM.fullmatch(address)
+    if match is not None and 0 < int(match["port"]) < 2**16:
+        return match["host"].strip("[]"), int(match["port"])
     if address.startswith("ray://"):
         why = "ray:// is for clients outside the cluster; run jurybox on one of its nodes, with HOST:PORT"
     elif address in ("auto", "local"):
@@ -53,8 +52,8 @@ def check_reachable(address: str) -> None:
 
 def unused_environment() -> str | None:
     """What to tell where the environment names a cluster and the command line does not."""
-    named = os.environ.get(ENVIRONMENT)
-    return f"{ENVIRONMENT} is not used: judging on this machine; --address {named} judges there" if named else None
+    named = os.environ.get("RAY_ADDRESS")
+    return f"RAY_ADDRESS is not used: judging on this machine; --address {named} judges there" if named else None
 
 
 def _is_grpc(connection: socket.socket) -> bool:

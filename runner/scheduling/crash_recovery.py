@@ -1,29 +1,23 @@
 """What workers hold, so that nothing of it is lost with one that dies, and nobody but the guilty is blamed for it.
 
 Hides what of a dead worker's tasks is in the ledger, what goes out again and to whom, and how a trial that kills its
-workers is recorded. The decisions are `poison_search`'s.
-
-The record of a trial that kills its workers.
-
-It is made by the driver, the one process that must not die of it: so none of the judge's code runs here, not even to
-render the prompt that the trial's key goes by.
+workers is recorded. The decisions are `poison_search`'s. That record is made by the driver, the one process that must
+not die of it: so none of the judge's code runs here, not even to render the prompt that the trial's key goes by.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from judges import Poisoned
-from runner.endpoint.judge_model import JudgeModel
 from runner.errors import StoppedEarly, WorkerDied
-from runner.ledger.aggregator import AggregatorHandle
-from runner.messages import Judgment, Task, Trial
-from runner.worker.judgment import DecidingRequest, build_judgment
+from runner.messages import JudgeModelId, Task
+from runner.worker.judgment import build_judgment
 from runner.worker.outbox import Outbox
 from runner.worker.request import stage_of
 
@@ -31,36 +25,9 @@ from .dispatch import Work
 from .poison_search import DEATHS_ALONE, CrashLoopDetector, RecoveryAction, TrialSubset, decide_after_death
 from .pool import WorkerHandle
 from .run_control import RunControl
-from .task_builder import TaskBuilder, trial_position
+from .task_builder import TaskBuilder
 
 RECORDER = "driver"
-
-
-def poisoned_judgment(
-    task: Task, trial: Trial, judge_model: JudgeModel, key: bytes | None, by: str, why: str
-) -> Judgment:
-    """The judgment on a trial that killed every worker it was alone with. `key`: as its worker told it before it died.
-
-    `by`: crash or hang; `why`: what is known of the last death.
-    """
-    if key is None:
-        # It dies when it is rendered: its key holds no prompt, and a later change of the plan has it judged afresh.
-        key = judge_model.key(trial.system, trial.item_id, (), task.repeat)
-    history = trial.history
-    return build_judgment(
-        Poisoned(by),
-        DecidingRequest(stage_of(history), RECORDER, bisect_depth=history.depth, notes=(f"died:{why}",)),
-        shard=trial.shard,
-        position=trial.position,
-        key=key,
-        template=trial.template,
-        structured=task.structured,
-        history=history,
-        judge=judge_model.judge,
-        item=None,
-    )
-
-
 log = structlog.get_logger()
 
 
@@ -70,44 +37,32 @@ class _HandedOut:
     key: bytes | None = None
     """Of the only trial of a suspect, once its worker has told it."""
 
-    @property
-    def trials(self) -> list[Trial]:
-        return [trial for request in self.task.requests for trial in request]
-
 
 class CrashRecovery:
     """Told of every task that a worker is handed and of every death; stops the run where it is no use to go on."""
 
-    def __init__(
-        self,
-        run: RunControl,
-        tasks: TaskBuilder,
-        aggregator: AggregatorHandle,
-        judge_models: Mapping[tuple[str, str], JudgeModel],
-        new_id: Callable[[], int],
-    ) -> None:
+    def __init__(self, run: RunControl, tasks: TaskBuilder, new_id: Callable[[], int]) -> None:
         self._run = run
         self._tasks = tasks
-        self._outbox = Outbox(f"{RECORDER}-{uuid.uuid4().hex[:12]}", aggregator.record)
-        self._judge_models = judge_models
+        self._outbox = Outbox(f"{RECORDER}-{uuid.uuid4().hex[:12]}", tasks.aggregator.record)
         self._new_id = new_id
         self._crash_loop = CrashLoopDetector()
         self._handed: dict[int, _HandedOut] = {}
-        self._suspects: dict[int, tuple[tuple[str, str], int]] = {}
+        self._suspects: dict[int, tuple[JudgeModelId, int]] = {}
         """Suspected work by id, wherever it is: its judge and model, and its trials."""
 
     @property
-    def suspected(self) -> dict[tuple[str, str], int]:
+    def suspected(self) -> dict[JudgeModelId, int]:
         """How many trials of a judge and a model are suspected of killing workers, where any are."""
-        found: Counter[tuple[str, str]] = Counter()
-        for pair, trials in self._suspects.values():
-            found[pair] += trials
-        return dict(found)
+        trials: Counter[JudgeModelId] = Counter()
+        for judge_model, count in self._suspects.values():
+            trials[judge_model] += count
+        return dict(trials)
 
     async def hand_out(self, work: Work, task: Task, worker: WorkerHandle) -> None:
         """The worker is about to get this task: from now on, its death tells something of it."""
         handed = self._handed[work.id] = _HandedOut(task)
-        if work.isolated and len(handed.trials) == 1:
+        if work.isolated and len(task.trials) == 1:
             # Should it be poisoned, its record needs its key; to make that here might kill this process.
             [handed.key] = await worker.keys(task)
 
@@ -117,9 +72,7 @@ class CrashRecovery:
         self._suspects.pop(work.id, None)
         self._crash_loop.record_progress()
 
-    async def recover(
-        self, name: str | None, held: Sequence[Work], begun: float, now: float, why: WorkerDied
-    ) -> list[Work]:
+    async def recover(self, name: str, held: Sequence[Work], begun: float, now: float, why: WorkerDied) -> list[Work]:
         """What is to go out again of what a worker held that was started at `begun`. Its trials are free or claimed."""
         again: list[Work] = []
         for work in held:
@@ -128,7 +81,7 @@ class CrashRecovery:
             again += parts
         tell = log.info if any(work.isolated for work in held) else log.warning
         tell(
-            "worker_died", worker=name or "a new one", cause=why.death, why=why.message,
+            "worker_died", worker=name, cause=why.death, why=why.message,
             tasks=len(held), again=len(again), isolated=sum(work.isolated for work in again),
         )  # fmt: skip
         if not held and why.death != "node":
@@ -142,17 +95,15 @@ class CrashRecovery:
         if handed is None:
             # The worker never saw it.
             return (work,)
-        sent = [[trial_position(trial) for trial in request] for request in handed.task.requests]
-        left = await self._tasks.remaining_trials(handed.task)
-        action = decide_after_death(work, why.death, sent, left, self._new_id)
-        self._track_suspects(work, handed.task, action, why)
+        task = handed.task
+        left = await self._tasks.remaining_trials(task)
+        action = decide_after_death(work, why.death, len(task.trials), left, self._new_id)
+        self._track_suspects(work, task, action, why)
         if action.poisoned is not None:
             await self._record_poisoned(handed, why)
         if action.hopeless:
-            task = handed.task
-            self._run.stop(
-                StoppedEarly(f"{task.judge} × {task.model}: its first question kills the workers; {why.message}")
-            )
+            first = f"{task.judge} × {task.model}: its first question kills the workers"
+            self._run.stop(StoppedEarly(f"{first}; {why.message}"))
         return action.again
 
     def _track_suspects(self, work: Work, task: Task, action: RecoveryAction, why: WorkerDied) -> None:
@@ -160,29 +111,36 @@ class CrashRecovery:
         if why.death == "node":
             return
         self._suspects.pop(work.id, None)
-        pair = task.judge, task.model
+        judge_model = task.judge, task.model
         for part in action.again:
             if part.isolated and isinstance(part.payload, TrialSubset):
-                self._suspects[part.id] = pair, len(part.payload.trials)
+                self._suspects[part.id] = judge_model, len(part.payload.trials)
         names = {"judge": task.judge, "model": task.model}
         match action.again:
             case [Work(isolated=True, deaths=deaths, payload=TrialSubset(trials=[_]))] if deaths:
-                [trial] = [trial for request in task.requests for trial in request]
+                [trial] = task.trials
                 log.warning(
                     "trial_died_alone", item=trial.item_id, system=trial.system, **names, deaths=deaths,
                     of=DEATHS_ALONE, cause=why.death,
                 )  # fmt: skip
-            case [Work(isolated=True), *_] if pair in self.suspected:
+            case [Work(isolated=True), *_] if judge_model in self.suspected:
                 tell = log.info if work.isolated else log.warning
                 search = "their workers died; fresh ones that get nothing else judge them, in halves where they die too"
-                tell("trials_suspected", trials=self.suspected[pair], **names, why=search)
+                tell("trials_suspected", trials=self.suspected[judge_model], **names, why=search)
 
     async def _record_poisoned(self, handed: _HandedOut, why: WorkerDied) -> None:
-        task, [trial] = handed.task, handed.trials
-        judge_model = self._judge_models[task.judge, task.model]
-        await self._outbox.record(
-            judgments=[poisoned_judgment(task, trial, judge_model, handed.key, why.death, why.message)]
-        )
+        """Record the judgment on a trial that killed every worker it was alone with."""
+        task, [trial], key = handed.task, handed.task.trials, handed.key
+        own, history = self._tasks.judge_models[task.judge, task.model], trial.history
+        if key is None:
+            # It dies when it is rendered: its key holds no prompt, and a later change of the plan has it judged afresh.
+            key = own.key(trial.system, trial.item_id, (), task.repeat)
+        judgment = build_judgment(
+            Poisoned(why.death), own.judge, None, history,
+            shard=trial.shard, position=trial.position, key=key, template=trial.template, structured=task.structured,
+            stage=stage_of(history), worker=RECORDER, bisect_depth=history.depth, notes=(f"died:{why.message}",),
+        )  # fmt: skip
+        await self._outbox.record(judgments=[judgment])
         self._crash_loop.record_poisoned()
         log.warning(
             "trial_poisoned", item=trial.item_id, system=trial.system, judge=task.judge, model=task.model,

@@ -8,6 +8,7 @@ the supervisor carries them out; here they meet.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from itertools import count
 
@@ -18,30 +19,24 @@ from runner.dataset import Staged
 from runner.endpoint.health_monitor import HealthMonitor
 from runner.endpoint.judge_model import JudgeModel, StructuredModes
 from runner.endpoint.leases import LeaseAllocator
-from runner.errors import ActionNeeded, DiskFull, Interrupted, JuryboxError, StoppedEarly, Terminated, weightiest
-from runner.messages import Shard, Snapshot, Task, TaskReport
+from runner.errors import ActionNeeded, DiskFull, Interrupted, JuryboxError, StoppedEarly, weightiest
+from runner.messages import JudgeModelId, Shard, Snapshot, Task, TaskReport
 
-from .batching import count_requests
 from .crash_recovery import CrashRecovery
 from .dispatch import Dispatch, Work
 from .lease_keeper import LeaseKeeper
 from .pool import Pool
 from .run_control import RunControl
 from .supervisor import WorkerSupervisor
-from .task_builder import TASK_TRIALS, ModeProbe, NewShard, PendingTrials, TaskBuilder
+from .task_builder import TASK_TRIALS, ModeProbe, PendingTrials, TaskBuilder
 
 WATCH_S = 0.5
 GROW_S = 5.0
-GRACE_S = 30.0
-"""How long requests in flight may take to end, and to be recorded, after the order to stop."""
-SHORT_GRACE_S = 8.0
-"""The same where nobody will wait for long (a container is killed ten seconds after SIGTERM), or nothing more can be
-recorded."""
 JUDGE_AGAIN = ("malformed", "refused", "halved", "retry")
 LAST_TRY = ("parked",)
 
 log = structlog.get_logger()
-Watch = Callable[[Snapshot, Mapping[str, int], Mapping[str, str], Mapping[tuple[str, str], int]], None]
+Watch = Callable[[Snapshot, Mapping[str, int], Mapping[str, str], Mapping[JudgeModelId, int]], None]
 
 
 class Driver:
@@ -58,50 +53,43 @@ class Driver:
         config: RunConfig,
         shards: Mapping[int, Shard],
         done: Mapping[int, int],
-        judge_models: Mapping[tuple[str, str], JudgeModel],
+        judge_models: Mapping[JudgeModelId, JudgeModel],
         staged: Staged,
         pool: Pool,
         *,
-        watch: Watch = lambda snapshot, throttled, states, suspected: None,
-        modes: StructuredModes | None = None,
-        settled: Callable[[StructuredModes], None] = lambda modes: None,
+        watch: Watch,
+        modes: StructuredModes,
+        settled: Callable[[StructuredModes], None],
     ) -> None:
         """`settled` is called whenever the mode of a judge and a model was found out; `modes` are known before."""
-        self._modes = StructuredModes(judge_models) if modes is None else modes
+        self._modes = modes
         self._settled = settled
-        self._of = {model.name: [pair for pair in judge_models if pair[1] == model.name] for model in config.models}
         self._config = config
         self._pool = pool
         self._watch = watch
-        places = {name: -(-limits.in_flight // pool.size) for name, limits in config.accounts().items()}
-        self._dispatch = Dispatch(fill={account: 2 * count for account, count in places.items()})
-        on_call = config.reformatter.account_name if config.reformatter else None
-        allocator = LeaseAllocator(config.accounts(), on_call)
+        fill = {account: 2 * math.ceil(limits.in_flight / pool.size) for account, limits in config.accounts().items()}
+        self._dispatch = Dispatch(fill=fill)
+        allocator = LeaseAllocator(config.accounts(), config.reformatter.account_name if config.reformatter else None)
         self._health = HealthMonitor(config)
-        self._time_left: asyncio.Timeout | None = None
-        self._left = 0
-        """Trials without a judgment."""
-        self._is_urgent = False
         self._tasks = TaskBuilder(shards, judge_models, config.seed, staged, pool.aggregator, self._modes)
         self._work_ids = count(1)
         self._run = RunControl()
-        self._run.on_stop(self._limit_time)
-        self._recovery = CrashRecovery(self._run, self._tasks, pool.aggregator, judge_models, self._work_ids.__next__)
+        self._recovery = CrashRecovery(self._run, self._tasks, self._work_ids.__next__)
         self._leases = LeaseKeeper(self._run, config.retry, allocator, self._health, self._dispatch)
         self._supervisor = WorkerSupervisor(
             self._run, pool, self._dispatch, self._tasks, self._leases, self._recovery, self._take_report
         )
-        self._waiting_for_mode: dict[tuple[str, str], list[Work]] = {}
+        self._waiting_for_mode: dict[JudgeModelId, list[Work]] = {}
         """Work that waits until it is known how structured output is enforced."""
-        for shard in (shard for shard in shards.values() if done.get(shard.id, 0) < shard.trials):
-            pair = (shard.judge, shard.model)
-            fresh = NewShard(shard)
-            # What is left alone counts: else two shards with a trial each would be all that a worker is given at once.
-            left = shard.trials - done.get(shard.id, 0)
-            work = self._make_work(
-                shard.model, min(left, count_requests(shard.trials, judge_models[pair].batch)), fresh
-            )
-            self._waiting_for_mode[pair].append(work) if self._mode_is_unknown(pair) else self._dispatch.add([work])
+        for shard in shards.values():
+            if left := shard.trials - done.get(shard.id, 0):
+                # What is left alone counts: else two shards with a trial each would be all that a worker is given.
+                requests = min(left, judge_models[shard.judge_model].count_requests(shard.trials))
+                work = self._make_work(shard.model, requests, shard)
+                if self._mode_is_unknown(shard.judge_model):
+                    self._waiting_for_mode[shard.judge_model].append(work)
+                else:
+                    self._dispatch.add([work])
 
     def stop(self, why: JuryboxError) -> None:
         """Start nothing more, let what is in flight end, and raise `why` from `run`. The first reason stands."""
@@ -109,48 +97,37 @@ class Driver:
 
     async def run(self) -> None:
         """Judge until every trial has a judgment; raises why it could not."""
-        given_up_on = ""
-        # Around everything: after an order to stop nothing is waited for any longer, whatever it is that is away.
-        limit = asyncio.timeout(None)
+        given_up_on, left = "", 0
         try:
-            async with limit as self._time_left:
-                self._limit_time()
-                await self._judge()
+            # Around everything: after an order to stop nothing is waited for any longer, whatever it is that is away.
+            async with self._run.limit_grace() as grace:
+                left = await self._judge()
         except TimeoutError:
-            if not limit.expired():
+            if not grace.expired():
                 raise
-            given_up_on = f"; what was not recorded within {self._grace_s:g} s is asked again"
-        finally:
-            self._time_left = None
+            given_up_on = f"; what was not recorded within {self._run.grace_s:g} s is asked again"
         needed = self._health.action_needed
         if needed and not isinstance(self._run.stopped, Interrupted):
-            raise ActionNeeded("; ".join(needed))
+            raise ActionNeeded("; ".join(needed.values()))
         if self._run.stopped is not None:
             raise type(self._run.stopped)(self._run.stopped.message + given_up_on)
         if given_up := self._health.given_up:
-            raise StoppedEarly("; ".join(given_up))
-        if self._left:
-            raise StoppedEarly(f"{self._left:,} trials were left without a judgment; run the same command to go on")
+            raise StoppedEarly("; ".join(given_up.values()))
+        if left:
+            raise StoppedEarly(f"{left:,} trials were left without a judgment; run the same command to go on")
 
-    async def _judge(self) -> None:
+    async def _judge(self) -> int:
+        """Judge until nothing is left to do; how many trials have no judgment then."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._pool.size):
                     group.create_task(self._supervisor.run_slot())
                 growing = group.create_task(self._keep_growing(group))
-                await self._keep_watch()
+                left = await self._keep_watch()
                 growing.cancel()
         except* JuryboxError as errors:
             raise weightiest(errors) from None
-
-    def _limit_time(self) -> None:
-        """Once the run is to stop, it has its grace and no longer."""
-        if self._time_left is not None and self._run.stopped is not None:
-            self._time_left.reschedule(self._run.stopped_at + self._grace_s)
-
-    @property
-    def _grace_s(self) -> float:
-        return SHORT_GRACE_S if self._is_urgent or isinstance(self._run.stopped, Terminated) else GRACE_S
+        return left
 
     async def _take_report(self, task: Task, report: TaskReport) -> None:
         """Of a probe: what it found holds from now on, and what waited for that goes out."""
@@ -167,8 +144,8 @@ class Driver:
             for _ in range(await self._pool.count_new_places()):
                 group.create_task(self._supervisor.run_slot())
 
-    async def _keep_watch(self) -> None:
-        """Report progress, take up what waits in the ledger, and see the end."""
+    async def _keep_watch(self) -> int:
+        """Report progress, take up what waits in the ledger, and see the end: how many trials have no judgment then."""
         while True:
             # Before the snapshot: what a task left waiting is recorded before the task ends.
             was_idle = self._dispatch.idle
@@ -181,17 +158,15 @@ class Driver:
             if self._run.stopped is None:
                 open_work = [self._queue_pending(account, snapshot) for account in self._config.accounts()]
                 ended = not any(open_work) and was_idle and self._dispatch.idle
-                self._left = sum(tally.trials - tally.done for tally in snapshot.tallies.values())
                 # Tickets may have been added: whoever has room is to take them.
-                await self._run.notify()
+                self._run.changed.notify()
             else:
                 ended = self._dispatch.none_held
-                self._is_urgent = snapshot.unrecorded is not None
-                self._limit_time()
+                self._run.hurry(snapshot.unrecorded is not None)
             if ended:
-                await self._run.end()
-                return
-            await self._run.wait_for_change(WATCH_S)
+                self._run.end()
+                return sum(tally.trials - tally.done for tally in snapshot.tallies.values())
+            await self._run.changed.wait(WATCH_S)
 
     def _queue_pending(self, account: str, snapshot: Snapshot) -> bool:
         """Queue tickets for trials that wait in the ledger, once the account's queue runs dry; False: none is left.
@@ -207,7 +182,8 @@ class Driver:
         parked = {m: sum(t.parked for (_, name), t in snapshot.tallies.items() if name == m) for m in models}
         if not queued:
             for model in models:
-                if not waiting[model] + parked[model] or any([self._mode_is_unknown(pair) for pair in self._of[model]]):
+                own = [judge_model for judge_model in self._tasks.judge_models if judge_model[1] == model]
+                if not waiting[model] + parked[model] or any([self._mode_is_unknown(each) for each in own]):
                     continue
                 again, last_try = PendingTrials(model, JUDGE_AGAIN), PendingTrials(model, LAST_TRY)
                 if waiting[model] > self._tasks.count_out(again):
@@ -216,14 +192,14 @@ class Driver:
                     self._dispatch.add([self._make_work(model, TASK_TRIALS, last_try)])
         return bool(queued or held or suspected or any(waiting.values()) or any(parked.values()))
 
-    def _mode_is_unknown(self, pair: tuple[str, str]) -> bool:
-        """Whether it is not known how structured output is enforced for the pair; then that is found out."""
-        if pair in self._modes:
+    def _mode_is_unknown(self, judge_model: JudgeModelId) -> bool:
+        """Whether it is not known how structured output is enforced there; then that is found out."""
+        if judge_model in self._modes:
             return False
-        if pair not in self._waiting_for_mode:
-            self._waiting_for_mode[pair] = []
-            self._dispatch.add([self._make_work(pair[1], 1, ModeProbe(*pair))])
+        if judge_model not in self._waiting_for_mode:
+            self._waiting_for_mode[judge_model] = []
+            self._dispatch.add([self._make_work(judge_model[1], 1, ModeProbe(*judge_model))])
         return True
 
-    def _make_work(self, model: str, requests: int, payload: NewShard | PendingTrials | ModeProbe) -> Work:
+    def _make_work(self, model: str, requests: int, payload: Shard | PendingTrials | ModeProbe) -> Work:
         return Work(next(self._work_ids), self._config.model(model).account_name, requests, payload)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from contextlib import suppress
+from dataclasses import dataclass, field
 
 import structlog
 
+from runner.change_signal import ChangeSignal
 from runner.config import Retry
 from runner.endpoint.health_monitor import HealthMonitor
 from runner.endpoint.leases import LeaseAllocator
@@ -19,107 +20,121 @@ from runner.errors import WorkerDied
 from runner.messages import LeaseRenewal, WorkerStatus
 
 from .dispatch import Dispatch
-from .heartbeat_timer import BEAT_S, HeartbeatTimer
 from .pool import WorkerHandle
 from .run_control import RunControl
 
 RENEWAL_S = 1.0
 STOPPING_RENEWAL_S = 0.5
+BEAT_S = 1.0
+"""Between two looks whether an answer has come."""
 
 log = structlog.get_logger()
 
 
+@dataclass(slots=True)
+class HeartbeatTimer:
+    """How long no answer came, as far as anybody listened: when silence is a sign of death.
+
+    A process that is held up itself (its machine sleeps, or has too much to do) does not hear: of such a pause no more
+    counts than two beats.
+    """
+
+    most_s: float
+    lasted_s: float = 0.0
+
+    def beat(self, seconds: float) -> None:
+        """Another wait of one beat has ended without an answer, after so many seconds."""
+        self.lasted_s += min(seconds, 2 * BEAT_S)
+
+    @property
+    def is_death(self) -> bool:
+        """Whether it has lasted for too long."""
+        return self.lasted_s >= self.most_s
+
+
+@dataclass(slots=True, eq=False)
 class LeaseKeeper:
     """The leases of all workers of a run.
 
     A worker that does not answer for the config's `retry.hang` is killed.
     """
 
-    def __init__(
-        self, run: RunControl, retry: Retry, allocator: LeaseAllocator, health: HealthMonitor, dispatch: Dispatch
-    ) -> None:
-        self._run = run
-        self._retry = retry
-        self._allocator = allocator
-        self._health = health
-        self._dispatch = dispatch
-        self._renewing: dict[str, asyncio.Lock] = {}
-        self._senders: dict[str, str] = {}
-        """Worker → its name in the ledger."""
-        self._no_more_waits = asyncio.Event()
+    run: RunControl
+    retry: Retry
+    allocator: LeaseAllocator
+    health: HealthMonitor
+    dispatch: Dispatch
+    skip_waits: ChangeSignal = field(default_factory=ChangeSignal)
+    """Ends all waits between renewals that are under way."""
+    _renewing: dict[str, asyncio.Lock] = field(default_factory=dict)
+    _senders: dict[str, str] = field(default_factory=dict)
+    """Worker → its name in the ledger."""
 
     def join(self, worker: str) -> None:
         """A worker has started; it may use nothing before its first renewal."""
-        self._allocator.join(worker)
+        self.allocator.join(worker)
         self._renewing[worker] = asyncio.Lock()
 
     def leave(self, worker: str) -> None:
         """The worker's process is gone."""
-        self._allocator.leave(worker)
-        self._health.forget(worker)
+        self.allocator.leave(worker)
+        self.health.forget(worker)
         self._senders.pop(worker, None)
         del self._renewing[worker]
 
     def is_starved(self, senders: Collection[str]) -> bool:
         """Whether all workers that hold work are among these, by their names in the ledger."""
-        holding = [name for name in self._dispatch.workers if self._dispatch.holding(name)]
+        holding = [name for name in self.dispatch.workers if self.dispatch.holding(name)]
         return bool(holding) and all(self._senders.get(name) in senders for name in holding)
 
     async def keep(self, worker: WorkerHandle) -> None:
         """Renew the worker's leases until this is cancelled. Raises WorkerDied."""
         while True:
             await self.renew(worker)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(RENEWAL_S if self._run.stopped is None else STOPPING_RENEWAL_S):
-                    await self._no_more_waits.wait()
+            await self.skip_waits.wait(RENEWAL_S if self.run.stopped is None else STOPPING_RENEWAL_S)
 
     async def ensure(self, worker: WorkerHandle, account: str) -> None:
         """Renew now where the worker's last lease of the account lets it send nothing."""
-        if not self._allocator.holds(worker.name, account):
+        if not self.allocator.holds(worker.name, account):
             await self.renew(worker)
 
     async def renew(self, worker: WorkerHandle) -> None:
         """Renew the worker's leases and take in its status. One at a time: each answer belongs to its leases."""
         async with self._renewing[worker.name]:
-            demand = self._health.limit_demand({name: self._dispatch.demand(name) for name in self._dispatch.workers})
+            demand = self.health.limit_demand({name: self.dispatch.demand(name) for name in self.dispatch.workers})
             for name, held in demand.items():
-                self._allocator.set_demand(name, held)
-            leases = self._allocator.allocate(worker.name, demand[worker.name])
-            leases = self._health.assign_probes(worker.name, leases, asyncio.get_running_loop().time())
-            renewal = LeaseRenewal(leases, stop=self._run.stopped is not None, close=self._health.closed)
+                self.allocator.set_demand(name, held)
+            leases = self.allocator.allocate(worker.name, demand[worker.name])
+            leases = self.health.assign_probes(worker.name, leases, asyncio.get_running_loop().time())
+            renewal = LeaseRenewal(leases, stop=self.run.stopped is not None, close=self.health.closed)
             status = await self._answer(worker, renewal)
         self._senders[worker.name] = status.sender
-        self._allocator.confirm(worker.name, status.accounts)
+        self.allocator.confirm(worker.name, status.accounts)
         now = asyncio.get_running_loop().time()
-        self._allocator.observe(worker.name, status.accounts, now)
-        working = self._health.working
-        for account in self._health.observe(worker.name, status.accounts, now):
-            self.close_account(account)
-        if self._health.working > working:
+        self.allocator.observe(worker.name, status.accounts, now)
+        working = self.health.working
+        for account in self.health.observe(worker.name, status.accounts, now):
+            self._close(account)
+        if self.health.working > working:
             # Workers that were held back may begin.
-            self.skip_waits()
+            self.skip_waits.notify()
 
     def refuse(self, account: str, why: str) -> None:
         """The endpoint refuses for a reason that only the user can mend; `why` is in the provider's words."""
-        if account not in self._health.closed:
-            self._health.close_account(account, why)
-            self.close_account(account)
+        if account not in self.health.closed:
+            self.health.close_account(account, why)
+            self._close(account)
 
-    def close_account(self, account: str) -> None:
+    def _close(self, account: str) -> None:
         """Go on without this account: its tasks return, nothing more of it is handed out."""
         log.info("account_closed", account=account)
-        self._dispatch.close(account)
-        self.skip_waits()
-
-    def skip_waits(self) -> None:
-        """End all waits between renewals that are under way; later ones are not affected."""
-        self._no_more_waits.set()
-        self._no_more_waits = asyncio.Event()
+        self.dispatch.close(account)
+        self.skip_waits.notify()
 
     async def _answer(self, worker: WorkerHandle, renewal: LeaseRenewal) -> WorkerStatus:
         loop = asyncio.get_running_loop()
         answer = asyncio.ensure_future(worker.renew(renewal))
-        timer = HeartbeatTimer(self._retry.hang_s)
+        timer = HeartbeatTimer(self.retry.hang_s)
         try:
             while not timer.is_death:
                 begun = loop.time()
@@ -130,4 +145,4 @@ class LeaseKeeper:
         finally:
             answer.cancel()
         await worker.close()
-        raise WorkerDied(f"no sign of life for {self._retry.hang}", "hang")
+        raise WorkerDied(f"no sign of life for {self.retry.hang}", "hang")

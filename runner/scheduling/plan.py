@@ -11,8 +11,8 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from dataclasses import asdict, dataclass
+from itertools import islice, product
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +23,7 @@ from runner.config import RunConfig
 from runner.dataset import Sample, Staged, input_signature
 from runner.dataset.staged_items import LAYOUT
 from runner.endpoint.judge_model import JudgeModel, prompt_bytes
-from runner.messages import Shard
-
-from .batching import count_requests
+from runner.messages import JudgeModelId, Shard
 
 MAX_SHARD_TRIALS = 500
 MIN_SHARD_TRIALS = 10
@@ -55,31 +53,30 @@ def split_into_shards(
     rows: int,
     size: int,
     trials_in: Callable[[str, int, int], int],
+    first_id: int = 0,
+    first_row: int = 0,
 ) -> list[Shard]:
-    """All shards of the run. `trials_in(judge, first_row, rows)` counts the rows of a range that the judge routes."""
+    """All shards of some rows. `trials_in(judge, first_row, rows)` counts the rows of a range that the judge routes."""
     shards: list[Shard] = []
-    for first in range(0, rows, size):
-        count = min(size, rows - first)
+    for first in range(first_row, first_row + rows, size):
+        count = min(size, first_row + rows - first)
         for judge in judges:
-            trials = trials_in(judge.name, first, count)
-            if not trials:
-                continue
-            for model in config.models:
-                for repeat in range(config.repeats):
-                    shards.append(Shard(len(shards), judge.name, model.name, repeat, first, count, trials))
+            if trials := trials_in(judge.name, first, count):
+                for model, repeat in product(config.models, range(config.repeats)):
+                    shard_id = first_id + len(shards)
+                    shards.append(Shard(shard_id, judge.name, model.name, repeat, first, count, trials))
     return shards
 
 
 def estimate_cost(judge_model: JudgeModel, trials: int, done: int, mean_prompt_bytes: float) -> Estimate:
     """What the trials not yet done will cost at most, at one request each, or one for a whole batch."""
-    requests = count_requests(trials - done, judge_model.batch)
+    requests = judge_model.count_requests(trials - done)
     input_tokens = math.ceil(requests * mean_prompt_bytes / 4)
     output_tokens = requests * (judge_model.sampling.max_tokens or 0)
     price = judge_model.model.price
     usd = None if price is None else (input_tokens * price.input + output_tokens * price.output) / 1e6
-    return Estimate(
-        judge_model.judge.name, judge_model.model.name, trials, done, requests, input_tokens, output_tokens, usd
-    )
+    names = judge_model.judge.name, judge_model.model.name
+    return Estimate(*names, trials, done, requests, input_tokens, output_tokens, usd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,25 +126,22 @@ def planned_shards(config: RunConfig, judges: Sequence[Judge], staged: Staged, l
     batch = max((use.batch or judge.batch or 1) for use, judge in zip(config.judges, judges, strict=True))
     size = shard_size(rows, workers, batch)
     shards = split_into_shards(config, judges, rows, size, staged.trial_counts)
-
-    def controls_in(judge: str, first_row: int, count: int) -> int:
-        return staged.trial_counts(judge, staged.rows + first_row, count)
-
     # In shards of their own: those of the items are the same with and without controls.
-    for shard in split_into_shards(config, judges, staged.controls, size, controls_in):
-        shards.append(replace(shard, id=len(shards), first_row=staged.rows + shard.first_row))
+    shards += split_into_shards(
+        config, judges, staged.controls, size, staged.trial_counts, first_id=len(shards), first_row=staged.rows
+    )
     return shards
 
 
 def trial_keys(
-    staged: Staged, shards: Sequence[Shard], judge_models: Mapping[tuple[str, str], JudgeModel]
+    staged: Staged, shards: Sequence[Shard], judge_models: Mapping[JudgeModelId, JudgeModel]
 ) -> Iterator[tuple[bytes, int, int]]:
     """Every planned trial: its key, shard and position."""
     for shard in shards:
-        judge_model = judge_models[shard.judge, shard.model]
-        for found in staged.items(shard.first_row, shard.rows, shard.judge):
-            messages = judge_model.judge.render(found.parse(), found.template)
-            yield judge_model.key(found.system, found.id, messages, shard.repeat), shard.id, found.row - shard.first_row
+        judge_model = judge_models[shard.judge_model]
+        for item in staged.items(shard.first_row, shard.rows, shard.judge):
+            messages = judge_model.judge.render(item.parse(), item.template)
+            yield judge_model.key(item.system, item.id, messages, shard.repeat), shard.id, item.row - shard.first_row
 
 
 def count_judged_by_shard(judged: Iterable[bytes], trials: Iterable[tuple[bytes, int, int]]) -> dict[int, int]:
@@ -173,12 +167,12 @@ def sample_items(staged: Staged, judge: Judge) -> Iterator[tuple[Item, str]]:
     """Items that the judge routes, from places spread over the whole set, each with its template."""
     step = max(SAMPLED_ROWS, staged.rows // SAMPLED_PLACES)
     for first in range(0, staged.rows, step):
-        for found in staged.items(first, min(SAMPLED_ROWS, staged.rows - first), judge.name):
-            yield found.parse(), found.template
+        for item in staged.items(first, min(SAMPLED_ROWS, staged.rows - first), judge.name):
+            yield item.parse(), item.template
 
 
 def estimates(
-    shards: Sequence[Shard], done: Mapping[int, int], staged: Staged, judge_models: Mapping[tuple[str, str], JudgeModel]
+    shards: Sequence[Shard], done: Mapping[int, int], staged: Staged, judge_models: Mapping[JudgeModelId, JudgeModel]
 ) -> list[Estimate]:
     """What is left to buy of each judge × model. `done`: judged trials by shard id."""
     mean: dict[str, float] = {}
@@ -186,7 +180,7 @@ def estimates(
     for (judge, model), judge_model in judge_models.items():
         if judge not in mean:
             mean[judge] = _mean_prompt_bytes(judge_model, staged)
-        own = [shard for shard in shards if (shard.judge, shard.model) == (judge, model)]
+        own = [shard for shard in shards if shard.judge_model == (judge, model)]
         trials = sum(shard.trials for shard in own)
         made.append(estimate_cost(judge_model, trials, sum(done.get(shard.id, 0) for shard in own), mean[judge]))
     return made
@@ -194,16 +188,10 @@ def estimates(
 
 def _mean_prompt_bytes(judge_model: JudgeModel, staged: Staged) -> float:
     """Bytes of a request's messages, over items sampled from the whole set."""
-    items = list(sample_items(staged, judge_model.judge))
+    items, judge = list(sample_items(staged, judge_model.judge)), judge_model.judge
     if judge_model.batch is None:
-        sizes = [prompt_bytes(judge_model.judge.render(item, template)) for item, template in items]
+        requests = [judge.render(item, template) for item, template in items]
     else:
-        sizes = [
-            prompt_bytes(
-                judge_model.judge.render_batch(
-                    [item for item, name in items[at : at + judge_model.batch]], items[at][1]
-                )
-            )
-            for at in range(0, len(items), judge_model.batch)
-        ]
-    return sum(sizes) / len(sizes) if sizes else 0.0
+        batches = [items[at : at + judge_model.batch] for at in range(0, len(items), judge_model.batch)]
+        requests = [judge.render_batch([item for item, _ in batch], batch[0][1]) for batch in batches]
+    return sum(map(prompt_bytes, requests)) / len(requests) if requests else 0.0

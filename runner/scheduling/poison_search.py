@@ -13,7 +13,9 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 from runner.errors import Death
+from runner.messages import TrialPosition
 
+from .batching import halve
 from .dispatch import Work
 
 DEATHS_AS_USUAL = 2
@@ -25,8 +27,6 @@ IDLE_IN_A_ROW = 8
 POISONED_IN_A_ROW = 8
 """Poisoned trials with no task ended between them: then it is hardly the trials."""
 
-TrialPosition = tuple[int, int]
-"""A trial's shard and its position there."""
 Requests = Sequence[Sequence[TrialPosition]]
 
 
@@ -50,16 +50,21 @@ class RecoveryAction:
 
 
 def decide_after_death(
-    work: Work, death: Death, sent: Requests, left: Requests, new_id: Callable[[], int]
+    work: Work, death: Death, sent: int, left: Requests, new_id: Callable[[], int]
 ) -> RecoveryAction:
     """What becomes of work that was carried out when its worker died.
 
-    `sent` are the trials it was made of, by request; `left` those of which nothing is recorded yet.
+    `sent`: how many trials it was made of; `left`: those of which nothing is recorded yet, by request.
     """
     if death == "node":
         return RecoveryAction((work,))
     if not sent:
-        return _retry_whole(work)
+        # It cannot be halved.
+        deaths = work.deaths + 1
+        if work.isolated and deaths >= DEATHS_ALONE:
+            return RecoveryAction(hopeless=True)
+        suspect = not work.isolated and deaths >= DEATHS_AS_USUAL
+        return RecoveryAction((replace(work, deaths=0, isolated=True) if suspect else replace(work, deaths=deaths),))
     trials = [place for request in left for place in request]
     if not trials:
         return RecoveryAction()
@@ -70,22 +75,10 @@ def decide_after_death(
     if len(trials) > 1:
         return RecoveryAction(tuple(_subset_work(work, half, new_id) for half in _halves(left)))
     # It counts only where no other trial was with it, recorded by now or not.
-    deaths = work.deaths + (sum(map(len, sent)) == 1)
+    deaths = work.deaths + (sent == 1)
     if deaths >= DEATHS_ALONE:
         return RecoveryAction(poisoned=trials[0])
     return RecoveryAction((_subset_work(work, left, new_id, deaths=deaths),))
-
-
-def _retry_whole(work: Work) -> RecoveryAction:
-    """Of work that cannot be halved."""
-    deaths = work.deaths + 1
-    if not work.isolated and deaths >= DEATHS_AS_USUAL:
-        return RecoveryAction((replace(work, deaths=0, isolated=True),))
-    return (
-        RecoveryAction(hopeless=True)
-        if work.isolated and deaths >= DEATHS_ALONE
-        else RecoveryAction((replace(work, deaths=deaths),))
-    )
 
 
 def _subset_work(
@@ -99,10 +92,9 @@ def _subset_work(
 def _halves(requests: Requests) -> tuple[Requests, Requests]:
     """By requests; a single one by its trials."""
     if len(requests) == 1:
-        middle = (len(requests[0]) + 1) // 2
-        return [requests[0][:middle]], [requests[0][middle:]]
-    middle = (len(requests) + 1) // 2
-    return requests[:middle], requests[middle:]
+        first, second = halve(requests[0])
+        return [first], [second]
+    return halve(requests)
 
 
 class CrashLoopDetector:

@@ -21,15 +21,14 @@ from runner.worker.worker import Worker
 class WorkerHandle(Protocol):
     """A worker, wherever it runs. Every call raises WorkerDied once its process is gone."""
 
-    @property
-    def name(self) -> str:
-        """Unique in the pool, also over replacements."""
+    name: str
+    """Unique in the pool, also over replacements."""
 
     async def run(self, task: Task) -> TaskReport:
         """Judge a task; several may be under way."""
 
-    async def renew(self, tick: LeaseRenewal) -> WorkerStatus:
-        """Renew leases and hear the news."""
+    async def renew(self, renewal: LeaseRenewal) -> WorkerStatus:
+        """Renew its leases; what it saw since the last time."""
 
     async def keys(self, task: Task) -> list[bytes]:
         """The keys of a task's trials, in order: made there, since a judge's code may take a part in it."""
@@ -41,13 +40,8 @@ class WorkerHandle(Protocol):
 class Pool(Protocol):
     """A place for workers. `size` of them are wanted."""
 
-    @property
-    def size(self) -> int:
-        """How many workers the pool is meant to hold."""
-
-    @property
-    def aggregator(self) -> AggregatorHandle:
-        """The run's aggregator."""
+    size: int
+    aggregator: AggregatorHandle
 
     async def add_worker(self) -> WorkerHandle:
         """Start one worker, once there is room. ConfigError where its machine lacks a key; WorkerDied."""
@@ -70,17 +64,13 @@ class LocalPool:
     def __init__(self, config: RunConfig, judges: Sequence[Judge], ledger: Path) -> None:
         self._config = config
         self._judges = judges
-        self._ledger = LocalAggregator(ledger, config.budget)
+        self.aggregator: AggregatorHandle = LocalAggregator(ledger, config.budget)
+        """On a thread of its own."""
         self._workers: list[Worker] = []
-
-    @property
-    def aggregator(self) -> AggregatorHandle:
-        """The aggregator, on a thread of its own."""
-        return self._ledger
 
     async def add_worker(self) -> WorkerHandle:
         """The worker on the running loop."""
-        worker = Worker(f"local-{len(self._workers)}", self._config, self._judges, self._ledger.record)
+        worker = Worker(f"local-{len(self._workers)}", self._config, self._judges, self.aggregator.record)
         if problems := worker.check():
             raise ConfigError(problems[0])
         self._workers.append(worker)
@@ -94,4 +84,4 @@ class LocalPool:
         """Close connections and the ledger."""
         for worker in self._workers:
             await worker.close()
-        await self._ledger.close()
+        await self.aggregator.close()

@@ -1,60 +1,75 @@
-"""Whether a run goes on: the order to stop, the end, and the news for which everybody waits who has nothing to do."""
+"""Whether a run goes on: the order to stop, its grace, the end, and the news for which everybody waits."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import structlog
 
-from runner.errors import JuryboxError
+from runner.change_signal import ChangeSignal
+from runner.errors import JuryboxError, Terminated
+
+GRACE_S = 30.0
+"""How long requests in flight may take to end, and to be recorded, after the order to stop."""
+SHORT_GRACE_S = 8.0
+"""The same where nobody will wait for long (a container is killed ten seconds after SIGTERM), or nothing more can be
+recorded."""
 
 log = structlog.get_logger()
 
 
 class RunControl:
-    """Shared by the parts of one run, on one event loop."""
+    """Shared by the parts of one run, on one event loop. `on_stop` is called at the order to stop, and at the end."""
 
     def __init__(self) -> None:
         self.stopped: JuryboxError | None = None
         """Why nothing more is started; None: the run goes on."""
-        self.stopped_at = 0.0
-        """The loop's time of the order to stop."""
         self.ended = False
         """Nothing is left to do."""
-        self._changed = asyncio.Condition()
-        self._listeners: list[Callable[[], None]] = []
-
-    def on_stop(self, listener: Callable[[], None]) -> None:
-        """Call `listener` once the order to stop has come, and at the end."""
-        self._listeners.append(listener)
+        self.changed = ChangeSignal()
+        """There may be something to do, or the end."""
+        self.on_stop: Callable[[], None] = lambda: None
+        self._stopped_at = 0.0
+        self._is_urgent = False
+        self._time_left: asyncio.Timeout | None = None
 
     def stop(self, why: JuryboxError) -> None:
         """Start nothing more and let what is in flight end. The first reason stands."""
         if self.stopped is None:
             log.info("stopping", why=why.message)
             self.stopped = why
-            self.stopped_at = asyncio.get_running_loop().time()
-            self._call_listeners()
+            self._stopped_at = asyncio.get_running_loop().time()
+            self._limit_time()
+            self.on_stop()
 
-    async def end(self) -> None:
+    def hurry(self, is_urgent: bool) -> None:
+        """Whether nothing more can be recorded, so that the grace is short."""
+        self._is_urgent = is_urgent
+        self._limit_time()
+
+    @property
+    def grace_s(self) -> float:
+        """How long is waited after the order to stop."""
+        return SHORT_GRACE_S if self._is_urgent or isinstance(self.stopped, Terminated) else GRACE_S
+
+    @asynccontextmanager
+    async def limit_grace(self) -> AsyncIterator[asyncio.Timeout]:
+        """A block that ends with TimeoutError when the order to stop has had its grace."""
+        async with asyncio.timeout(None) as self._time_left:
+            self._limit_time()
+            try:
+                yield self._time_left
+            finally:
+                self._time_left = None
+
+    def end(self) -> None:
         """Nothing is left to do: all that goes on for this run is to return."""
         self.ended = True
-        self._call_listeners()
-        await self.notify()
+        self.on_stop()
+        self.changed.notify()
 
-    async def notify(self) -> None:
-        """Let everybody look again at what there is to do."""
-        async with self._changed:
-            self._changed.notify_all()
-
-    async def wait_for_change(self, timeout_s: float | None = None) -> None:
-        """Return when there may be news, at the latest after `timeout_s`."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s), self._changed:
-                await self._changed.wait()
-
-    def _call_listeners(self) -> None:
-        for listener in self._listeners:
-            listener()
+    def _limit_time(self) -> None:
+        if self._time_left is not None and self.stopped is not None:
+            self._time_left.reschedule(self._stopped_at + self.grace_s)

@@ -7,28 +7,22 @@ an item's row is, and what is left of a task that was lost with its worker.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from runner.dataset import Staged
+from runner.dataset.staged_items import StagedItem
 from runner.endpoint.judge_model import JudgeModel
 from runner.ledger.aggregator import AggregatorHandle
-from runner.messages import Shard, Task, Trial, TrialProgress
+from runner.messages import JudgeModelId, Shard, Task, Trial, TrialPosition, TrialProgress
 from runner.worker.request import item_of
 
 from .batching import Member, compose_batches, split
 from .dispatch import Work
-from .poison_search import Requests, TrialPosition, TrialSubset
+from .poison_search import Requests, TrialSubset
 
 TASK_TRIALS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class NewShard:
-    """A shard to be judged, as far as nothing of it is in the ledger yet."""
-
-    shard: Shard
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,32 +41,23 @@ class ModeProbe:
     model: str
 
 
-def trial_position(trial: Trial) -> TrialPosition:
-    """Where the trial is in the plan."""
-    return trial.shard, trial.position
-
-
+@dataclass(slots=True, eq=False)
 class TaskBuilder:
-    """Turns work into tasks, and knows which waiting trials are out."""
+    """Turns work into tasks, and knows which waiting trials are out.
 
-    def __init__(
-        self,
-        shards: Mapping[int, Shard],
-        judge_models: Mapping[tuple[str, str], JudgeModel],
-        seed: int,
-        staged: Staged,
-        aggregator: AggregatorHandle,
-        modes: Mapping[tuple[str, str], str],
-    ) -> None:
-        """`modes`: how structured output is enforced for each judge and model, as far as it is known by now."""
-        self._modes = modes
-        self._shards = shards
-        self._judge_models = judge_models
-        self._seed = seed
-        self._staged = staged
-        self._aggregator = aggregator
-        self._out: dict[int, tuple[PendingTrials, frozenset[TrialPosition]]] = {}
-        self._reading = asyncio.Lock()
+    Work is made from a shard, as far as nothing of it is in the ledger yet; from the other records of this module; or
+    from a part of what was lost.
+    """
+
+    shards: Mapping[int, Shard]
+    judge_models: Mapping[JudgeModelId, JudgeModel]
+    seed: int
+    staged: Staged
+    aggregator: AggregatorHandle
+    modes: Mapping[JudgeModelId, str]
+    """How structured output is enforced for each judge and model, as far as it is known by now."""
+    _out: dict[int, tuple[PendingTrials, frozenset[TrialPosition]]] = field(default_factory=dict)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def count_out(self, ticket: PendingTrials) -> int:
         """How many waiting trials are out on tickets like this one."""
@@ -87,12 +72,9 @@ class TaskBuilder:
 
     async def remaining_trials(self, task: Task) -> Requests:
         """The trials of a task of which nothing was recorded since it was made, by request."""
-        now = await self._aggregator.unfinished_trials(
-            [trial_position(trial) for request in task.requests for trial in request]
-        )
+        now = await self.aggregator.unfinished_trials([trial.place for trial in task.trials])
         by_request = (
-            [trial_position(trial) for trial in request if now.get(trial_position(trial)) == trial.history]
-            for request in task.requests
+            [trial.place for trial in request if now.get(trial.place) == trial.history] for request in task.requests
         )
         return [places for places in by_request if places]
 
@@ -101,77 +83,69 @@ class TaskBuilder:
         payload = work.payload
         if isinstance(payload, ModeProbe):
             return Task(work.id, payload.judge, payload.model, 0, (), probe=True)
-        if isinstance(payload, NewShard):
+        if isinstance(payload, Shard):
             return await self._build_from_shard(work.id, payload)
         if isinstance(payload, TrialSubset):
             return await self._build_from_subset(work.id, payload)
         assert isinstance(payload, PendingTrials)
         return await self._build_from_pending(work.id, payload)
 
-    async def _build_from_shard(self, work_id: int, fresh: NewShard) -> Task | None:
-        shard = fresh.shard
+    async def _build_from_shard(self, work_id: int, shard: Shard) -> Task | None:
         # In this order: a trial that is judged in between is found in one of the two.
-        skip = await self._aggregator.pending_positions(shard.id)
-        skip |= await self._aggregator.done_positions(shard.id)
+        skip = await self.aggregator.pending_positions(shard.id)
+        skip |= await self.aggregator.done_positions(shard.id)
         histories = dict.fromkeys((p for p in range(shard.rows) if p not in skip), TrialProgress())
         return await self._assemble(work_id, {shard.id: histories})
 
     async def _build_from_subset(self, work_id: int, part: TrialSubset) -> Task | None:
-        is_new = isinstance(part.of, NewShard)
+        is_new = isinstance(part.of, Shard)
         histories: dict[int, dict[int, TrialProgress]] = {}
-        for (shard_id, position), history in (await self._aggregator.unfinished_trials(part.trials)).items():
+        for (shard_id, position), history in (await self.aggregator.unfinished_trials(part.trials)).items():
             # What waits by now has been answered since, and is none of this.
             if (history == TrialProgress()) == is_new:
                 histories.setdefault(shard_id, {})[position] = history
         return await self._assemble(work_id, histories) if histories else None
 
     async def _build_from_pending(self, work_id: int, again: PendingTrials) -> Task | None:
-        out = frozenset().union(*(trials for _, trials in self._out.values()))
-        found = await self._aggregator.pending_trials(again.model, again.kinds, TASK_TRIALS, out)
+        pending = await self.aggregator.pending_trials(again.model, again.kinds, TASK_TRIALS, self._all_out())
         # Another ticket may have been handed out while this one waited for its answer.
-        taken = frozenset().union(*(trials for _, trials in self._out.values()))
-        by_kind: Counter[tuple[str, int]] = Counter()
-        for shard_id, position, _ in found:
-            if (shard_id, position) not in taken:
-                shard = self._shards[shard_id]
-                by_kind[shard.judge, shard.repeat] += 1
+        out = self._all_out()
+        by_kind: dict[tuple[str, int], dict[int, dict[int, TrialProgress]]] = {}
+        for shard_id, position, history in pending:
+            if (shard_id, position) not in out:
+                shard = self.shards[shard_id]
+                by_kind.setdefault((shard.judge, shard.repeat), {}).setdefault(shard_id, {})[position] = history
         if not by_kind:
             return None
         # A task holds one judge and repeat: the commonest now, the others with the next ticket.
-        kind = by_kind.most_common(1)[0][0]
-        histories: dict[int, dict[int, TrialProgress]] = {}
-        for shard_id, position, history in found:
-            shard = self._shards[shard_id]
-            if (shard.judge, shard.repeat) == kind and (shard_id, position) not in taken:
-                histories.setdefault(shard_id, {})[position] = history
+        histories = max(by_kind.values(), key=lambda held: sum(map(len, held.values())))
         self._out[work_id] = (again, frozenset((s, p) for s, held in histories.items() for p in held))
         return await self._assemble(work_id, histories)
 
-    async def _assemble(self, work_id: int, histories: Mapping[int, Mapping[int, TrialProgress]]) -> Task | None:
-        def requests() -> tuple[tuple[Trial, ...], ...]:
-            return tuple(
-                request
-                for shard_id, held in histories.items()
-                for request in self._requests(self._shards[shard_id], held)
-            )
+    def _all_out(self) -> frozenset[TrialPosition]:
+        return frozenset().union(*(trials for _, trials in self._out.values()))
 
-        # Waiting trials may lie far apart: reading their rows must not hold up the ticks.
+    async def _assemble(self, work_id: int, histories: Mapping[int, Mapping[int, TrialProgress]]) -> Task | None:
+        def read_requests() -> tuple[tuple[Trial, ...], ...]:
+            parts = (self._requests(self.shards[shard_id], held) for shard_id, held in histories.items())
+            return tuple(chain.from_iterable(parts))
+
+        # Waiting trials may lie far apart: reading their rows must not hold up the renewals of leases.
         async with self._reading:
-            made = await asyncio.to_thread(requests)
-        shard = self._shards[next(iter(histories))]
-        mode = self._modes[shard.judge, shard.model]
-        return Task(work_id, shard.judge, shard.model, shard.repeat, made, structured=mode) if made else None
+            requests = await asyncio.to_thread(read_requests)
+        shard = self.shards[next(iter(histories))]
+        mode = self.modes[shard.judge_model]
+        return Task(work_id, shard.judge, shard.model, shard.repeat, requests, structured=mode) if requests else None
 
     def _requests(self, shard: Shard, histories: Mapping[int, TrialProgress]) -> Iterator[tuple[Trial, ...]]:
         """The trials that are to be judged, by the request that carries them."""
-        judge_model = self._judge_models[shard.judge, shard.model]
+        judge_model = self.judge_models[shard.judge_model]
         if judge_model.batch is None:
             yield from ((trial,) for trial in self._trials(shard, histories))
             return
         # The composition goes by all trials of the shard, whatever is done of them.
-        trials = {
-            trial.position: trial for trial in self._trials(shard, dict.fromkeys(range(shard.rows), TrialProgress()))
-        }
+        all_new = dict.fromkeys(range(shard.rows), TrialProgress())
+        trials = {trial.position: trial for trial in self._trials(shard, all_new)}
         members = [
             Member(
                 position=trial.position,
@@ -179,12 +153,12 @@ class TaskBuilder:
                 question_id=trial.question_id,
                 template=trial.template,
                 # What a control says is meant to be told to nobody else.
-                alone=self._staged.is_control(shard.first_row)
+                alone=self.staged.is_control(shard.first_row)
                 or judge_model.judge.has_block_marker(item_of(trial), trial.template),
             )
             for trial in trials.values()
         ]
-        salt = f"{self._seed} {shard.first_row} {shard.repeat} {shard.judge}"
+        salt = f"{self.seed} {shard.first_row} {shard.repeat} {shard.judge}"
         for batch in compose_batches(members, judge_model.batch, salt):
             together: dict[tuple[object, ...], list[Trial]] = {}
             for position in batch:
@@ -197,17 +171,10 @@ class TaskBuilder:
 
     def _trials(self, shard: Shard, histories: Mapping[int, TrialProgress]) -> list[Trial]:
         only = None if len(histories) == shard.rows else [shard.first_row + position for position in histories]
-        return [
-            Trial(
-                shard=shard.id,
-                position=item.row - shard.first_row,
-                item_id=item.id,
-                question_id=item.question_id,
-                system=item.system,
-                group=item.group,
-                template=item.template,
-                fields=item.fields,
-                history=histories[item.row - shard.first_row],
-            )
-            for item in self._staged.items(shard.first_row, shard.rows, shard.judge, only=only)
-        ]
+        items = self.staged.items(shard.first_row, shard.rows, shard.judge, only=only)
+        return [_trial(shard, item, histories[item.row - shard.first_row]) for item in items]
+
+
+def _trial(shard: Shard, item: StagedItem, history: TrialProgress) -> Trial:
+    position, names = item.row - shard.first_row, (item.id, item.question_id, item.system, item.group)
+    return Trial(shard.id, position, *names, item.template, item.fields, history)

@@ -16,7 +16,7 @@ from runner.endpoint.judge_model import StructuredModes
 from runner.errors import InputError
 from runner.filesystem import check_free_space
 from runner.ledger.ledger import COPYING_MODEL, Ledger
-from runner.signals import InterruptHandler
+from runner.signals import stop_on_signal
 
 from .cancellation import StopSignal
 from .planning import Plan
@@ -55,7 +55,7 @@ def judge_plan(
         stop = signal or StopSignal()
         # Ray takes some seconds to start. Nothing is in flight meanwhile: a signal has nothing to wait for.
         pool = make_pool()
-        with InterruptHandler(stop.stop):
+        with stop_on_signal(stop.stop):
             try:
                 driver = Driver(
                     config, plan.shards, plan.done, session.judge_models, plan.staged, pool,

@@ -18,8 +18,7 @@ import rich.progress
 from rich.console import Console
 from rich.table import Column, Table
 
-from runner.endpoint.judge_model import JudgeModelId
-from runner.messages import Snapshot
+from runner.messages import JudgeModelId, Snapshot
 
 EVERY_S = 10.0
 """Seconds between two plain lines of one judge and model, where nothing else calls for one."""

@@ -21,7 +21,7 @@ from runner.ledger.revision_diff import WAITING, JudgmentState, Place, RevisionD
 from runner.ledger.revisions import Rescoring, Revision, StoredJudgment
 from runner.ledger.run_directory import RunDirectory
 from runner.messages import Judgment, Shard, TrialProgress
-from runner.worker.judgment import DecidingRequest, build_judgment, request_notes
+from runner.worker.judgment import build_judgment, request_notes
 from runner.worker.request import REFORMAT, copy_request_id, outcomes_of, reading_of
 
 _STARTS_ANEW = ("first", "last", "retry")
@@ -243,24 +243,22 @@ class _Shard:
             outcome = replace(outcome, provenance=replace(provenance, notes=(*provenance.notes, *copy_notes)))
         return build_judgment(
             outcome,
-            DecidingRequest(
-                stage=read.attempt["stage"],
-                worker=read.attempt["worker"],
-                request_id=read.attempt["request_id"],
-                latency_s=read.attempt["latency_s"],
-                batch_size=read.size,
-                batch_position=read.place + 1,
-                bisect_depth=read.depth,
-                notes=notes,
-            ),
+            self._judge,
+            item,
+            history,
             shard=self._shard.id,
             position=position,
             key=key,
             template=template,
             structured=self._judge_model.mode,
-            history=history,
-            judge=self._judge,
-            item=item,
+            stage=read.attempt["stage"],
+            worker=read.attempt["worker"],
+            request_id=read.attempt["request_id"],
+            latency_s=read.attempt["latency_s"],
+            batch_size=read.size,
+            batch_position=read.place + 1,
+            bisect_depth=read.depth,
+            notes=notes,
         )
 
 

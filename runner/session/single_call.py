@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from judges import Item, Judge, Malformed, Reading, Refused, Reply, Scored
+from judges import Item, Judge, Malformed, Reading, Refused, Scored
 from runner.config import RunConfig
 from runner.dataset import RowError, item_sources, reference_sources
 from runner.dataset.field_mapping import BadRowError
@@ -150,8 +150,7 @@ async def _try(judge_model: JudgeModel, item: Item, template: str) -> TrialCall:
     if isinstance(end, GaveUp):
         return TrialCall(judge_model, item, template, messages, error=end.error)
     completion = end.completion
-    judged = judge_model.judge.judged_texts([item])
-    reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning, judged)
+    reply = replace(completion.reply, judged=judge_model.judge.judged_texts([item]))
     (reading,) = judge_model.judge.outcomes(judge_model.judge.read(reply), [item])
     return TrialCall(judge_model, item, template, messages, completion, reading)
 

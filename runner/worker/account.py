@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 
+from runner.change_signal import ChangeSignal
 from runner.endpoint.circuit_breaker import CircuitBreaker, Evidence, Health
 from runner.endpoint.client import Client
 from runner.endpoint.rate_limiter import RateLimiter, Stopped
@@ -41,27 +42,14 @@ class Sender(Enum):
 
 
 @dataclass(slots=True)
-class SendPermit:
-    """Leave to send one request, now. Only here requests go out."""
+class _Seen:
+    """What came back since the last renewal."""
 
-    request: JudgeRequest
-    client: Client
-    account: Account
-    sender: Sender
-    sent: bool = False
-
-    async def complete(self) -> Completion:
-        """Send it, at most once."""
-        self.sent = True
-        sent_s = asyncio.get_running_loop().time()
-        try:
-            with self.account.capacity.count_in_flight():
-                completion = await self.client.complete(self.request.body, self.request.keep)
-        except EndpointError as error:
-            self.account.record_error(error, self.sender)
-            raise
-        self.account.record_success(self.request, self.sender, sent_s)
-        return completion
+    succeeded: int = 0
+    answered: int = 0
+    throttled: int = 0
+    last_error: str | None = None
+    """Of all, whenever it was."""
 
 
 @dataclass(slots=True)
@@ -74,22 +62,17 @@ class Account:
     capacity: Capacity
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     evidence: Evidence = field(default_factory=Evidence)
-    action_needed: str | None = None
-    """What the user must mend."""
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One probe at a time: it shows the same to all who want to know."""
-    _succeeded: int = 0
-    """Since the last renewal, as the next two."""
-    _answered: int = 0
-    _throttled: int = 0
+    changed: ChangeSignal = field(default_factory=ChangeSignal)
+    """A probe may be due, or no longer."""
+    _seen: _Seen = field(default_factory=_Seen)
     _unpaid: int = 0
     """Requests that wait for more of the budget than is left."""
     _backing_off: int = 0
-    _last_error: str | None = None
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _verdict: asyncio.Future[bool] | None = None
     """While the endpoint is SUSPECT: whether it is away."""
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.limiter.restrict(self.breaker.most_in_flight)
@@ -108,7 +91,13 @@ class Account:
     @asynccontextmanager
     async def acquire(self, request: JudgeRequest, client: Client, sender: Sender) -> AsyncIterator[SendOnce]:
         """Room for one request in the limits, and in what the ledger has reserved. Raises Stopped."""
-        permit, is_reserved = SendPermit(request, client, self, sender), False
+        is_reserved = was_sent = False
+
+        async def complete() -> Completion:
+            nonlocal was_sent
+            was_sent = True
+            return await self._send(request, client, sender)
+
         try:
             while True:
                 async with self.limiter.acquire(request.tokens, probe=sender is Sender.PROBE):
@@ -116,7 +105,7 @@ class Account:
                     if self.limiter.stopped:
                         raise Stopped(self.limiter.account)
                     if is_reserved:
-                        yield permit.complete
+                        yield complete
                         return
                 # What waits for more of the budget than is left keeps no place from what could be paid.
                 self._unpaid += 1
@@ -126,34 +115,40 @@ class Account:
                     self._unpaid -= 1
         finally:
             if is_reserved:
-                self.reservations.release(NOTHING if permit.sent else request.bound)
+                self.reservations.pool.release(NOTHING if was_sent else request.bound)
 
     @property
     def expects_more(self) -> bool:
         """Whether requests are under way that do not wait for more of the budget than is left, or not behind one."""
         return self._backing_off > 0 or (self.limiter.queued > 0 and not self._unpaid)
 
-    def record_success(self, request: JudgeRequest, sender: Sender, sent_s: float) -> None:
-        """A good reply came, to what was sent at a moment of the loop's clock."""
-        self._succeeded += 1
-        self._answered += 1
+    async def _send(self, request: JudgeRequest, client: Client, sender: Sender) -> Completion:
+        """Send the request, with leave. Only here requests go out."""
+        sent_s = asyncio.get_running_loop().time()
+        try:
+            with self.capacity.count_in_flight():
+                completion = await client.complete(request.body, request.keep)
+        except EndpointError as error:
+            self._record_error(error, sender)
+            raise
+        self._seen.succeeded += 1
+        self._seen.answered += 1
         judge = None if sender is Sender.COPY else request.task.judge
         self.evidence.record_success(request.task.model, judge, sent_s)
         self._become(self.breaker.after_good_reply())
+        return completion
 
-    def record_error(self, error: EndpointError, sender: Sender) -> None:
-        """A request failed."""
-        self._last_error = f"{error.kind.value}: {error.description}"
+    def _record_error(self, error: EndpointError, sender: Sender) -> None:
         answered = error.status is not None
-        self._answered += answered
-        self._throttled += error.kind is ErrorKind.THROTTLED
-        match sender:
-            case Sender.TRIAL:
-                self._become(self.breaker.after_error(error.kind, answered))
-            case Sender.PROBE:
-                self._become(self.breaker.after_probe_error(error.kind, answered))
-            case Sender.COPY:
-                self._become(self.breaker.after_copy_error(error.kind, answered))
+        self._seen.last_error = f"{error.kind.value}: {error.description}"
+        self._seen.answered += answered
+        self._seen.throttled += error.kind is ErrorKind.THROTTLED
+        after = {
+            Sender.TRIAL: self.breaker.after_error,
+            Sender.PROBE: self.breaker.after_probe_error,
+            Sender.COPY: self.breaker.after_copy_error,
+        }[sender]
+        self._become(after(error.kind, answered))
 
     async def is_away(self) -> bool:
         """Whether the endpoint is away, so that what just failed there says nothing of the request. May wait.
@@ -187,10 +182,9 @@ class Account:
         if not self.breaker.is_open:
             self._backing_off += 1
             try:
-                async with asyncio.timeout(delay_s):
-                    await self._ended.wait()
-            except TimeoutError:
-                return
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(delay_s):
+                        await self._ended.wait()
             finally:
                 self._backing_off -= 1
 
@@ -199,45 +193,25 @@ class Account:
         self.limiter.apply(lease)
         if lease.probe:
             self._become(self.breaker.with_turn())
-            self.notify()
+            self.changed.notify()
 
     def stop(self, action_needed: str | None = None) -> None:
         """Start no request any more; `action_needed`: what the user must mend first."""
-        self.action_needed = action_needed or self.action_needed
-        self._become(self.breaker.stop(action_needed=action_needed is not None))
+        self._become(self.breaker.stop(action_needed))
         self.limiter.stop()
         self._ended.set()
-        self.reservations.notify()
-
-    def notify(self) -> None:
-        """Let whoever is in `wait_for_change` look again."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def wait_for_change(self) -> None:
-        """Return when a probe may be due, or no longer."""
-        await self._changed.wait()
+        self.outbox.changed.notify()
 
     def stats(self) -> AccountStats:
         """What the driver learns; the counts begin anew."""
-        breaker = self.breaker
-        stats = AccountStats(
-            account=self.limiter.account,
-            succeeded=self._succeeded,
-            answered=self._answered,
-            throttled=self._throttled,
-            failing=breaker.failures,
-            is_open=breaker.is_open,
-            probes=breaker.failed_probes,
-            has_turn=breaker.has_turn,
-            put_off=breaker.throttles,
-            unreachable=breaker.unreachable,
-            last_error=self._last_error,
-            in_flight=self.limiter.in_flight,
-            queued=self.limiter.queued,
-        )
-        self._succeeded = self._answered = self._throttled = 0
-        return stats
+        seen, breaker = self._seen, self.breaker
+        self._seen = _Seen(last_error=seen.last_error)
+        return AccountStats(
+            self.limiter.account, seen.succeeded, seen.answered, seen.throttled,
+            failing=breaker.failures, is_open=breaker.is_open, probes=breaker.failed_probes, has_turn=breaker.has_turn,
+            put_off=breaker.throttles, unreachable=breaker.unreachable,
+            last_error=seen.last_error, in_flight=self.limiter.in_flight,
+        )  # fmt: skip
 
     def _become(self, breaker: CircuitBreaker) -> None:
         """Carry out what a transition of the breaker means."""
@@ -250,4 +224,4 @@ class Account:
             self._verdict = None
         if breaker.health is Health.SUSPECT:
             self._verdict = asyncio.get_running_loop().create_future()
-        self.notify()
+        self.changed.notify()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 
 import structlog
 
+from runner.change_signal import ChangeSignal
 from runner.errors import DiskFull
 from runner.messages import Ack, Attempt, Batch, Judgment, PendingTrial
 
@@ -28,23 +28,7 @@ FULL_PAUSE_S = 1.0
 """Between two sends of a batch that the ledger's disk has no room for."""
 
 log = structlog.get_logger()
-Send = Callable[[Batch], Awaitable[Ack]]
-
-
-class Signal:
-    """Wakes all who wait for the next change."""
-
-    def __init__(self) -> None:
-        self._event = asyncio.Event()
-
-    def notify(self) -> None:
-        """Something has changed."""
-        self._event.set()
-        self._event = asyncio.Event()
-
-    async def wait(self) -> None:
-        """Return at the next change."""
-        await self._event.wait()
+SendBatch = Callable[[Batch], Awaitable[Ack]]
 
 
 @dataclass(slots=True, eq=False)
@@ -55,43 +39,39 @@ class _QueuedRecord:
     acknowledged: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class Outbox:
-    """Send records in numbered batches, and with each what `pool` asks for.
+    """Send records in numbered batches, and with each what `pool` asks for."""
 
-    `send` returns once the batch is committed, and raises only for good.
-    """
-
-    def __init__(self, sender: str, send: Send, pool: ReservationPool | None = None) -> None:
-        self.sender = sender
-        self.changed = Signal()
-        """A batch was acknowledged, or a caller of `record` has gone."""
-        self._process = os.getpid()
-        self._pool = ReservationPool() if pool is None else pool
-        self._send = send
-        self._seq = 0
-        self._queue: deque[_QueuedRecord] = deque()
-        self._lock = asyncio.Lock()
-        self._unanswered: tuple[Batch, list[_QueuedRecord]] | None = None
-        self._recording = 0
-        """Callers of `record`: they have the batches sent."""
-        self._hurried = 0
+    sender: str
+    send: SendBatch
+    """Returns once the batch is committed, and raises only for good."""
+    pool: ReservationPool = field(default_factory=ReservationPool)
+    changed: ChangeSignal = field(default_factory=ChangeSignal)
+    """A batch was acknowledged, or a caller of `record` has gone."""
+    _process: int = field(default_factory=os.getpid)
+    _seq: int = 0
+    _queue: deque[_QueuedRecord] = field(default_factory=deque)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _unanswered: tuple[Batch, list[_QueuedRecord]] | None = None
+    _recording: int = 0
+    """Callers of `record`: they have the batches sent."""
+    _hurried: int = 0
 
     @property
     def unacknowledged(self) -> int:
         """Records that the process would take with it."""
         return len(self._queue)
 
-    @property
-    def holds_notes_alone(self) -> bool:
-        """Whether there are records, and nobody who has them sent."""
-        return bool(self._queue) and not self._recording
-
-    @contextmanager
-    def hurried(self) -> Iterator[None]:
-        """Somebody waits for acknowledgements: batches do not linger meanwhile."""
+    async def wait_for_change(self) -> None:
+        """Return when something was acknowledged, or is to be looked at anew. Batches do not linger meanwhile."""
         self._hurried += 1
         try:
-            yield
+            if self._queue and not self._recording:
+                # Nobody else would have them sent.
+                await self._flush(self._queue[0])
+            else:
+                await self.changed.wait()
         finally:
             self._hurried -= 1
 
@@ -102,10 +82,7 @@ class Outbox:
             await self._flush(record)
 
     async def record(
-        self,
-        attempt: Attempt | None = None,
-        judgments: Sequence[Judgment] = (),
-        waiting: Sequence[PendingTrial] = (),
+        self, attempt: Attempt | None = None, judgments: Sequence[Judgment] = (), waiting: Sequence[PendingTrial] = ()
     ) -> None:
         """Send, and return once it is acknowledged. What is given in one call is committed in one transaction."""
         record = self._queued(_QueuedRecord(attempt, judgments, waiting))
@@ -117,11 +94,6 @@ class Outbox:
             self._recording -= 1
             self.changed.notify()
 
-    async def flush(self) -> None:
-        """Have the next batch sent."""
-        if self._queue:
-            await self._flush(self._queue[0])
-
     async def drain(self) -> None:
         """Return once everything noted so far is acknowledged, and what was reserved for nothing is given back."""
         if self._queue:
@@ -129,7 +101,7 @@ class Outbox:
             # Not until the queue is empty: other tasks may never let it be.
             while not last.acknowledged:
                 await self._flush(last)
-        while self._pool.is_surplus:
+        while self.pool.is_surplus:
             await self.record()
 
     async def _flush(self, wanted: _QueuedRecord) -> None:
@@ -138,21 +110,21 @@ class Outbox:
                 return
             if self._unanswered is None:
                 if len(self._queue) < BATCH_RECORDS:
-                    is_urgent = self._hurried or self._pool.is_awaited
+                    is_urgent = self._hurried or self.pool.is_awaited
                     await asyncio.sleep(0 if is_urgent else LINGER_S)
                 self._unanswered = self._next_batch()
             # Where sending was broken off, the aggregator may hold this number already: the same batch goes again.
             batch, records = self._unanswered
             while True:
                 try:
-                    ack = await self._send(batch)
+                    ack = await self.send(batch)
                     break
                 except DiskFull:
                     # The driver learns of it from the aggregator, and decides how long there is to make room.
                     await asyncio.sleep(FULL_PAUSE_S)
             log.debug("acknowledged", sender=batch.sender, seq=batch.seq)
             self._unanswered = None
-            self._pool.confirm(ack)
+            self.pool.confirm(ack)
             for record in records:
                 self._queue.popleft()
                 record.acknowledged = True
@@ -168,15 +140,8 @@ class Outbox:
     def _next_batch(self) -> tuple[Batch, list[_QueuedRecord]]:
         records = [self._queue[i] for i in range(min(BATCH_RECORDS, len(self._queue)))]
         attempts = tuple(record.attempt for record in records if record.attempt)
-        reserved, starved = self._pool.next_portion(attempts)
+        reserved, starved = self.pool.next_portion(attempts)
         self._seq += 1
-        batch = Batch(
-            sender=self.sender,
-            seq=self._seq,
-            attempts=attempts,
-            judgments=tuple(judgment for record in records for judgment in record.judgments),
-            waiting=tuple(waiting for record in records for waiting in record.waiting),
-            reserved=reserved,
-            starved=starved,
-        )
-        return batch, records
+        judgments = tuple(judgment for record in records for judgment in record.judgments)
+        waiting = tuple(waiting for record in records for waiting in record.waiting)
+        return Batch(self.sender, self._seq, attempts, judgments, waiting, reserved, starved), records

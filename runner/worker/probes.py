@@ -7,24 +7,24 @@ trial.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 
-from runner.endpoint import retry_policy, structured_output
+from runner.endpoint import structured_output
 from runner.endpoint.circuit_breaker import probe_status
 from runner.endpoint.client import Client
 from runner.endpoint.judge_model import JudgeModel
 from runner.endpoint.rate_limiter import Stopped
 from runner.endpoint.response import EndpointError, action_message
-from runner.endpoint.retry_policy import Decision, EndpointStatus, ErrorKind, StopAccount
+from runner.endpoint.retry_policy import OUTAGE_ERRORS, Decision, EndpointStatus, ErrorKind, StopAccount
 from runner.endpoint.structured_output import Support
 from runner.messages import Task
 
 from .account import Account, Sender
 from .request import JudgeRequest, build_probe
-from .sending import Answered, GaveUp, Send, send
+from .sending import Answered, GaveUp, Send, decide, send
 
 UNCLEAR_TRIES = 5
 """Canaries of one way, where the reply was cut, empty or a failure of the server: it shows nothing of the form."""
@@ -35,14 +35,13 @@ class NeedsAction(Exception):
     """Only the user can go on from here; the provider's words."""
 
 
+@dataclass(slots=True, eq=False)
 class Prober:
     """One model's endpoint, in one worker: how it is reached, and what is known of it."""
 
-    def __init__(self, worker: str, client: Client, account: Account) -> None:
-        self.client = client
-        self.account = account
-        self._worker = worker
-        self._random = random.Random()
+    worker: str
+    client: Client
+    account: Account
 
     @asynccontextmanager
     async def probe_while_open(self, task: Task, judge_model: JudgeModel) -> AsyncIterator[None]:
@@ -59,7 +58,7 @@ class Prober:
                             return
                 if ended.is_set():
                     return
-                await self.account.wait_for_change()
+                await self.account.changed.wait()
 
         async with asyncio.TaskGroup() as group:
             group.create_task(watch())
@@ -67,22 +66,15 @@ class Prober:
                 yield
             finally:
                 ended.set()
-                self.account.notify()
+                self.account.changed.notify()
 
     async def check_endpoint(self, request: JudgeRequest, since_s: float) -> EndpointStatus:
         """What the endpoint is like since a moment of the loop's clock, so that what failed may be laid to its request.
 
         Where no trial has shown it meanwhile, a harmless request does: one for all trials that want to know.
         """
-        async with self.account.probing:
-            status = self.account.evidence.endpoint_status(request.task.model, since_s)
-            if status is not None:
-                return status
-            try:
-                error = await self._probe(request.task, request.judge_model)
-            except Stopped:
-                return EndpointStatus.AWAY
-        return probe_status(error, rejected=EndpointStatus.WORKS)
+        known = partial(self.account.evidence.endpoint_status, request.task.model, since_s)
+        return await self._show_status(request, known, rejected=EndpointStatus.WORKS)
 
     async def check_accepts_requests(self, request: JudgeRequest, since_s: float) -> EndpointStatus:
         """Whether the endpoint takes this judge's requests since a moment, so that a rejected one is at fault itself.
@@ -90,16 +82,26 @@ class Prober:
         It refuses them all where it does not know a field of every body, and where it says by a 400 what others say by
         a 401 or 402: that the credit is used up, the key not valid, the model no longer served.
         """
-        async with self.account.probing:
+
+        def known() -> EndpointStatus | None:
             if self.account.evidence.takes_requests(request.task.judge, request.task.model, since_s):
                 return EndpointStatus.WORKS
-            if self.account.action_needed:
-                return EndpointStatus.REFUSES
+            return EndpointStatus.REFUSES if self.account.breaker.action_needed else None
+
+        return await self._show_status(request, known, rejected=EndpointStatus.REFUSES)
+
+    async def _show_status(
+        self, request: JudgeRequest, known: Callable[[], EndpointStatus | None], rejected: EndpointStatus
+    ) -> EndpointStatus:
+        """What is `known` by the time that no other probe is under way, or a probe's end shows."""
+        async with self.account.probing:
+            if (status := known()) is not None:
+                return status
             try:
                 error = await self._probe(request.task, request.judge_model)
             except Stopped:
                 return EndpointStatus.AWAY
-        return probe_status(error, rejected=EndpointStatus.REFUSES)
+        return probe_status(error, rejected=rejected)
 
     async def detect_structured_mode(self, task: Task, judge_model: JudgeModel) -> str:
         """How structured output is enforced for this judge and model. Raises Stopped, and NeedsAction."""
@@ -129,9 +131,9 @@ class Prober:
         """What the endpoint makes of one way to ask for the form, and with which error it refuses that."""
         support, body = Support.IGNORED, judge_model.mode_probe(mechanism)
         for attempts in range(UNCLEAR_TRIES, 0, -1):
-            request = build_probe(task, judge_model, body, self._worker, keep=structured_output.FIELDS)
-            decide = partial(self._decide, request, attempts)
-            end = await send(request, self.account.policy(self.client, Sender.TRIAL, decide))
+            request = build_probe(task, judge_model, body, self.worker, keep=structured_output.FIELDS)
+            policy = self.account.policy(self.client, Sender.TRIAL, partial(self._decide, request, attempts))
+            end = await send(request, policy)
             await self.account.outbox.note(end.attempt)
             match end:
                 case Answered(reply):
@@ -146,22 +148,14 @@ class Prober:
 
     async def _decide(self, request: JudgeRequest, attempts: int, error: EndpointError, this: Send) -> Decision:
         """A server may break over what it does not know; one that breaks over everything shows nothing."""
-        breaks = error.kind in retry_policy.OUTAGE_ERRORS - {ErrorKind.UNREACHABLE}
+        breaks = error.kind in OUTAGE_ERRORS - {ErrorKind.UNREACHABLE}
         breaks_over_all = breaks and await self.check_endpoint(request, this.sent_s) is not EndpointStatus.WORKS
-        return retry_policy.decide(
-            error.kind,
-            tries=this.tries,
-            attempts_allowed=attempts,
-            throttles=this.throttles,
-            retry_after_s=error.retry_after_s,
-            jitter=self._random.random(),
-            endpoint=EndpointStatus.AWAY if breaks_over_all else None,
-        )
+        return decide(error, this, attempts, EndpointStatus.AWAY if breaks_over_all else None)
 
     async def _probe(self, task: Task, judge_model: JudgeModel) -> ErrorKind | None:
         """Send a harmless request of this judge and model; what went wrong with it, or None."""
         body = judge_model.body(structured_output.harmless_body(judge_model.mode))
-        probe = build_probe(task, judge_model, body, self._worker, keep=judge_model.required_fields)
+        probe = build_probe(task, judge_model, body, self.worker, keep=judge_model.required_fields)
         end = await send(probe, self.account.policy(self.client, Sender.PROBE))
         error = end.error.kind if isinstance(end, GaveUp) else None
         self.account.evidence.record_probe(end.send.sent_s, error)

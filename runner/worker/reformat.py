@@ -8,26 +8,26 @@ leaves a reply open: its trials are judged in the next session.
 from __future__ import annotations
 
 import asyncio
-import random
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import structlog
 
-from judges import Outcome, Provenance, Reformat, Reply, Sampling, Scored, reformat_of, text_to_copy_from
+from judges import Outcome, Provenance, Reformat, Sampling, Scored, reformat_of, text_to_copy_from
 from runner.config import SAME, Model, RunConfig
 from runner.endpoint import structured_output
 from runner.endpoint.client import Client
 from runner.endpoint.rate_limiter import Stopped
 from runner.endpoint.response import Completion, EndpointError
-from runner.endpoint.retry_policy import Decision, EndpointStatus, ErrorKind, Park, RetryAfter, StopAccount, decide
+from runner.endpoint.retry_policy import Decision, EndpointStatus, ErrorKind, Park, RetryAfter, StopAccount
 from runner.messages import Attempt
 
 from .account import Account, Sender
 from .request import REFORMAT, JudgeRequest, copy_request_id, cost_bound, estimate_request_tokens
-from .sending import Answered, GaveUp, Send, SendOnce, send
+from .sending import Answered, GaveUp, Send, SendOnce, decide, send
 
 SAMPLING = Sampling(temperature=0, max_tokens=512)
 SENDS = 3
@@ -40,19 +40,18 @@ AWAY_S = 30.0
 log = structlog.get_logger()
 
 
+@dataclass(slots=True, eq=False)
 class Reformatter:
-    """The stage in one worker. `account` finds the account of a name."""
+    """The stage in one worker."""
 
-    def __init__(self, config: RunConfig, account: Callable[[str], Account]) -> None:
-        self._config = config
-        self._account = account
-        self._clients: dict[str, Client] = {}
-        """Of its own: what these requests show of an endpoint must not change how a judge's are put."""
-        self._without_form: set[str] = set()
-        """Models that reject a request which asks for a form, in words that say so to people only."""
-        self._off: set[str] = set()
-        self._away_until_s: dict[str, float] = {}
-        self._random = random.Random()
+    config: RunConfig
+    account: Callable[[str], Account]
+    """Finds the account of a name."""
+    _clients: dict[str, Client] = field(default_factory=dict)
+    """Of its own: what these requests show of an endpoint must not change how a judge's are put."""
+    _without_form: set[str] = field(default_factory=set)
+    """Models that reject a request which asks for a form, in words that say so to people only."""
+    _away_until_s: dict[str, float] = field(default_factory=dict)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -68,16 +67,15 @@ class Reformatter:
         Raises Stopped, with `attempt` noted, where the run stops before a copy was made.
         """
         own = request.judge_model
-        model = own.model if self._config.retry.reformat == SAME else self._config.reformatter
+        model = own.model if self.config.retry.reformat == SAME else self.config.reformatter
         if model is None or own.judge.code or isinstance(outcomes[0], Scored):
             return request, outcomes, attempt
-        reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
-        how, text = reformat_of(own.judge.reads, len(request.trials)), text_to_copy_from(outcomes[0], reply)
+        how, text = reformat_of(own.judge.reads, len(request.trials)), text_to_copy_from(outcomes[0], completion.reply)
         if how is None or text is None:
             return request, outcomes, attempt
         if self._is_away(model):
             return request.without_copy(skipped="away"), outcomes, attempt
-        account = self._account(model.account_name)
+        account = self.account(model.account_name)
         await account.outbox.note(attempt)
         try:
             end = await self._copy(request, model, account, how, text)
@@ -85,14 +83,14 @@ class Reformatter:
             log.info("reformat_skipped", model=model.name, why="no place in time")
             return request.without_copy(skipped="no_place"), outcomes, None
         except Stopped:
-            if self._account(own.model.account_name).breaker.has_ended:
+            if self.account(own.model.account_name).breaker.has_ended:
                 raise
             # Its account alone is closed: judged afresh, the trial would come to this again.
             return request.without_copy(skipped="closed"), outcomes, None
         if isinstance(end, GaveUp):
             self._leave_out(model, end)
             return request.without_copy(), outcomes, end.attempt
-        request = request.with_copy(end.completion)
+        request = request.with_attempts(1, end.completion.usage)
         verdict = how.accept(end.completion.text, text)
         if verdict is None:
             return request, outcomes, end.attempt
@@ -123,29 +121,22 @@ class Reformatter:
     async def _decide(self, model: Model, account: Account, error: EndpointError, this: Send) -> Decision:
         """Send it a few times at most, and not where nothing can be reached: the trial can go on without a copy."""
         failed = this.tries + this.throttles
-        decision = decide(
-            error.kind,
-            tries=failed,
-            attempts_allowed=SENDS,
-            throttles=failed,
-            retry_after_s=error.retry_after_s,
-            jitter=self._random.random(),
-            endpoint=EndpointStatus.WORKS if account.evidence.has_worked(model.name) else None,
-        )
+        endpoint = EndpointStatus.WORKS if account.evidence.has_worked(model.name) else None
+        decision = decide(error, replace(this, tries=failed, throttles=failed), SENDS, endpoint)
         is_vain = error.kind is ErrorKind.UNREACHABLE or failed + 1 >= SENDS
         return Park() if is_vain and isinstance(decision, RetryAfter) else decision
 
     def _leave_out(self, model: Model, end: GaveUp) -> None:
         why = end.error.message
         if isinstance(end.decision, StopAccount):
-            self._off.add(model.name)
+            self._away_until_s[model.name] = math.inf
             log.warning("reformat_off", model=model.name, why=why)
         else:
             log.warning("reformat_paused", model=model.name, why=why, seconds=AWAY_S)
             self._away_until_s[model.name] = asyncio.get_running_loop().time() + AWAY_S
 
     def _is_away(self, model: Model) -> bool:
-        return model.name in self._off or asyncio.get_running_loop().time() < self._away_until_s.get(model.name, 0.0)
+        return asyncio.get_running_loop().time() < self._away_until_s.get(model.name, 0.0)
 
     def _request(
         self, request: JudgeRequest, model: Model, how: Reformat, text: str, mechanism: str | None
@@ -156,15 +147,10 @@ class Reformatter:
         body |= structured_output.request_fields(mechanism, how.constraint, REFORMAT)
         return replace(
             request,
-            judge_model=replace(request.judge_model, model=model),
-            task=replace(request.task, model=model.name),
-            body=body,
-            keep=(),
-            tokens=estimate_request_tokens(messages, sampling.max_tokens),
-            bound=cost_bound(body, model),
-            request_id=copy_request_id(request.request_id, request.keys),
-            stage=REFORMAT,
-        )
+            judge_model=replace(request.judge_model, model=model), task=replace(request.task, model=model.name),
+            body=body, keep=(), tokens=estimate_request_tokens(messages, sampling.max_tokens),
+            bound=cost_bound(body, model), request_id=copy_request_id(request.request_id, request.keys), stage=REFORMAT,
+        )  # fmt: skip
 
     def _mechanism(self, request: JudgeRequest, model: Model, how: Reformat) -> str | None:
         """How the form of a copy is requested: as it is enforced there, or, where that is not known, as is usual."""

@@ -19,13 +19,13 @@ import orjson
 
 from judges import Failed, Item, Judge, Outcome, Reply, Scored, reason_of
 from runner.config import Model
-from runner.endpoint.judge_model import JudgeModel, Messages, estimate_tokens, prompt_bytes
+from runner.endpoint.judge_model import JudgeModel, Messages, prompt_bytes
 from runner.endpoint.response import MESSAGE_CHARS, Completion, EndpointError
 from runner.endpoint.structured_output import FIELDS
 from runner.messages import Attempt, Judgment, PendingTrial, Task, Trial, TrialProgress
-from runner.usage import NOTHING, CostBound, Usage
+from runner.usage import NO_USAGE, NOTHING, CostBound, Usage
 
-from .judgment import DecidingRequest, build_judgment, request_notes
+from .judgment import build_judgment, request_notes
 from .ladder import NextStep, next_sampling
 
 REFORMAT = "reformat"
@@ -47,10 +47,6 @@ class JudgeRequest:
     """
 
     task: Task
-    trials: tuple[Trial, ...]
-    histories: tuple[TrialProgress, ...]
-    items: tuple[Item, ...]
-    keys: tuple[bytes, ...]
     judge_model: JudgeModel
     body: dict[str, Any]
     tokens: int
@@ -58,8 +54,12 @@ class JudgeRequest:
     """What it can come to, whatever the tokenizer: reserved before it is sent."""
     request_id: str
     worker: str
-    stage: str
+    stage: str = "probe"
     """Which call of the ladder this is, by what the trials have been through."""
+    trials: tuple[Trial, ...] = ()
+    histories: tuple[TrialProgress, ...] = ()
+    items: tuple[Item, ...] = ()
+    keys: tuple[bytes, ...] = ()
     notes: tuple[str, ...] = ()
     """How it differs from the first request, and from what goes to other endpoints."""
     keep: tuple[str, ...] = ()
@@ -70,29 +70,18 @@ class JudgeRequest:
         """What its trials have been through together; attempts and usage are the first one's."""
         return self.histories[0]
 
-    @property
-    def batched(self) -> bool:
-        """Whether it carries several trials."""
-        return len(self.trials) > 1
-
-    def with_attempts(self, count: int, completion: Completion | None = None) -> JudgeRequest:
-        """The same after so many more attempts, the last of which brought a completion or failed."""
-        histories = [replace(history, attempts=history.attempts + count) for history in self.histories]
-        if completion is None:
-            return replace(self, histories=tuple(histories))
-        share = completion.usage.shared(len(self.trials))
-        official = self.judge_model.judge.official(completion.text or "")
-        histories = [
-            replace(h, usage=h.usage + share, official=official if h.official is None else h.official)
-            for h in histories
-        ]
-        return replace(self, histories=tuple(histories), notes=self.notes + completion.notes)
-
-    def with_copy(self, completion: Completion) -> JudgeRequest:
-        """The same after a request to the reformat model, which costs like any other."""
-        share = completion.usage.shared(len(self.trials))
-        histories = (replace(h, attempts=h.attempts + 1, usage=h.usage + share) for h in self.histories)
+    def with_attempts(self, count: int, usage: Usage = NO_USAGE) -> JudgeRequest:
+        """The same after so many more attempts, be they of the reformat model, which took `usage`."""
+        share = usage.shared(len(self.trials))
+        histories = (replace(h, attempts=h.attempts + count, usage=h.usage + share) for h in self.histories)
         return replace(self, histories=tuple(histories))
+
+    def with_reply(self, attempts: int, completion: Completion) -> JudgeRequest:
+        """The same after so many more attempts, the last of which brought a reply."""
+        after = self.with_attempts(attempts, completion.usage)
+        official = self.judge_model.judge.official(completion.text or "")
+        histories = (replace(h, official=official if h.official is None else h.official) for h in after.histories)
+        return replace(after, histories=tuple(histories), notes=self.notes + completion.notes)
 
     def without_copy(self, skipped: str | None = None) -> JudgeRequest:
         """The same after the reformat model gave none; `skipped`: why nothing was sent to it."""
@@ -103,11 +92,6 @@ class JudgeRequest:
         notes = () if skipped is None else (f"reformat_skipped:{skipped}",)
         return replace(self, histories=tuple(histories), notes=self.notes + notes)
 
-    def outcomes(self, completion: Completion) -> list[Outcome]:
-        """What the completion says of each trial."""
-        reply = Reply(completion.text, completion.finish_reason, completion.refusal, completion.reasoning)
-        return outcomes_of(self.judge_model.judge, reply, self.items, in_loop=True)
-
     def judgments(
         self, outcomes: Sequence[Outcome], latency_s: float | None, *, called: bool = True
     ) -> tuple[Judgment, ...]:
@@ -115,29 +99,16 @@ class JudgeRequest:
         return tuple(self._judgment(place, outcome, latency_s, called) for place, outcome in enumerate(outcomes))
 
     def _judgment(self, place: int, outcome: Outcome, latency_s: float | None, called: bool) -> Judgment:
-        trial, history = self.trials[place], self.histories[place]
-        notes = request_notes(self.judge_model.json_hint, history, self.notes)
+        trial, history, own = self.trials[place], self.histories[place], self.judge_model
+        notes = request_notes(own.json_hint, history, self.notes)
+        structured = "refused" if any(f"not_sent:{name}" in notes for name in FIELDS) else own.mode
         return build_judgment(
-            outcome,
-            DecidingRequest(
-                stage=self.stage,
-                worker=self.worker,
-                request_id=self.request_id if called else None,
-                latency_s=latency_s,
-                batch_size=len(self.trials),
-                batch_position=place + 1,
-                bisect_depth=history.depth,
-                notes=notes,
-            ),
-            shard=trial.shard,
-            position=trial.position,
-            key=self.keys[place],
-            template=trial.template,
-            structured="refused" if any(f"not_sent:{name}" in notes for name in FIELDS) else self.judge_model.mode,
-            history=history,
-            judge=self.judge_model.judge,
-            item=self.items[place],
-        )
+            outcome, own.judge, self.items[place], history,
+            shard=trial.shard, position=trial.position, key=self.keys[place], template=trial.template,
+            structured=structured, stage=self.stage, worker=self.worker,
+            request_id=self.request_id if called else None, latency_s=latency_s,
+            batch_size=len(self.trials), batch_position=place + 1, bisect_depth=history.depth, notes=notes,
+        )  # fmt: skip
 
     def retry_step(self, step: NextStep) -> tuple[PendingTrial, ...]:
         """The notes that its trials are to go out again, by a step of the ladder."""
@@ -160,43 +131,25 @@ class JudgeRequest:
     def failed_attempt(self, try_: int, sent_at: float, error: EndpointError) -> Attempt:
         """The attempt that ended in an error."""
         return replace(
-            self._attempt(try_, sent_at),
-            state="error",
-            status=error.status,
-            error=f"{error.kind.value}: {error.message}",
-            retry_after_s=error.retry_after_s,
+            self._attempt(try_, sent_at, "error"),
+            status=error.status, error=f"{error.kind.value}: {error.message}", retry_after_s=error.retry_after_s,
             freed=NOTHING if error.may_be_billed else self.bound,
-        )
+        )  # fmt: skip
 
     def answered_attempt(self, try_: int, sent_at: float, completion: Completion) -> Attempt:
         """The attempt that brought a reply, which is not read yet."""
         return replace(
-            self._attempt(try_, sent_at),
-            status=200,
-            served_model=completion.served_model,
-            system_fingerprint=completion.system_fingerprint,
-            finish_reason=completion.finish_reason,
-            answer_text=completion.text,
-            reasoning_text=completion.reasoning,
-            refusal_text=completion.refusal,
-            usage=completion.usage,
-            latency_s=completion.latency_s,
+            self._attempt(try_, sent_at, "ok"),
+            status=200, served_model=completion.served_model, system_fingerprint=completion.system_fingerprint,
+            finish_reason=completion.finish_reason, answer_text=completion.text, reasoning_text=completion.reasoning,
+            refusal_text=completion.refusal, usage=completion.usage, latency_s=completion.latency_s,
             freed=self.bound if completion.counted else NOTHING,
-        )
+        )  # fmt: skip
 
-    def _attempt(self, try_: int, sent_at: float) -> Attempt:
+    def _attempt(self, try_: int, sent_at: float, state: str) -> Attempt:
+        task, model_id = self.task, self.judge_model.model.model
         return Attempt(
-            request_id=self.request_id,
-            keys=self.keys,
-            judge=self.task.judge,
-            model=self.task.model,
-            model_id=self.judge_model.model.model,
-            stage=self.stage,
-            try_=try_,
-            state="ok",
-            sent_at=sent_at,
-            worker=self.worker,
-            usage=Usage(),
+            self.request_id, self.keys, task.judge, task.model, model_id, self.stage, try_, state, sent_at, self.worker
         )
 
 
@@ -206,15 +159,13 @@ def outcomes_of(judge: Judge, reply: Reply, items: Sequence[Item], in_loop: bool
     `in_loop`: no signal is raised here, so that a KeyboardInterrupt is the code's own too.
     """
     reply = replace(reply, judged=judge.judged_texts(items))
-    if not judge.code:
-        return list(judge.outcomes(judge.read(reply, len(items)), items))
     try:
         outcomes: list[Outcome] = list(judge.outcomes(judge.read(reply, len(items)), items))
-        for outcome, item in zip(outcomes, items, strict=True):
+        for outcome, item in zip(outcomes, items, strict=True) if judge.code else ():
             if isinstance(outcome, Scored):
                 judge.check(outcome.verdict, item)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and not in_loop:
+        if not judge.code or (isinstance(error, KeyboardInterrupt) and not in_loop):
             raise
         # The user's own code, which one reply in a million may surprise: its trial ends without a score, the reply is
         # kept, and the others go on. A SystemExit or CancelledError would end the run, or its task, without a word.
@@ -253,32 +204,19 @@ def build_request(task: Task, trials: tuple[Trial, ...], judge_model: JudgeModel
         for trial, messages in zip(trials, rendered, strict=True)
     )
     template = trials[0].template
-    if len(trials) > 1:
-        messages = judge.render_batch(items, template)
-    elif judge_model.json_hint:
+    messages = judge.render_batch(items, template) if len(trials) > 1 else rendered[0]
+    if len(trials) == 1 and judge_model.json_hint:
         messages = judge.render(items[0], template, json_hint=True)
-    else:
-        messages = rendered[0]
-    stage = stage_of(trials[0].history)
     sampling = next_sampling(judge_model.sampling, trials[0].history)
     body = judge_model.body(messages, len(trials), sampling)
-    return JudgeRequest(
-        task=task,
+    return replace(
+        build_probe(task, judge_model, body, worker, judge_model.required_fields),
         trials=trials,
         histories=tuple(trial.history for trial in trials),
         items=items,
         keys=keys,
-        judge_model=judge_model,
-        body=body,
-        tokens=estimate_request_tokens(messages, sampling.get("max_tokens", judge_model.sampling.max_tokens)),
-        bound=cost_bound(body, judge_model.model),
-        # Not from the keys: whatever a trial has been through, and a crash that left no trace of its request, the next
-        # request is another. Its records are sent again as they are.
-        request_id=uuid.uuid4().hex,
-        worker=worker,
-        stage=stage,
+        stage=stage_of(trials[0].history),
         notes=tuple(f"{name}:{value}" for name, value in sampling.items()),
-        keep=judge_model.required_fields,
     )
 
 
@@ -286,26 +224,18 @@ def build_probe(
     task: Task, judge_model: JudgeModel, body: dict[str, Any], worker: str, keep: tuple[str, ...] = ()
 ) -> JudgeRequest:
     """A request that no trial is in."""
+    # The id is not from the keys: whatever a trial has been through, and a crash that left no trace of its request, the
+    # next request is another. Its records are sent again as they are.
     return JudgeRequest(
-        task=task,
-        trials=(),
-        histories=(),
-        items=(),
-        keys=(),
-        judge_model=judge_model,
-        body=body,
+        task, judge_model, body,
         tokens=estimate_request_tokens(body["messages"], body.get("max_tokens")),
-        bound=cost_bound(body, judge_model.model),
-        request_id=uuid.uuid4().hex,
-        worker=worker,
-        stage="probe",
-        keep=keep,
-    )
+        bound=cost_bound(body, judge_model.model), request_id=uuid.uuid4().hex, worker=worker, keep=keep,
+    )  # fmt: skip
 
 
 def estimate_request_tokens(messages: Messages, max_tokens: int | None) -> int:
-    """Tokens that a request may take at most, by estimate: what the limits of tokens are kept by."""
-    return estimate_tokens(prompt_bytes(messages)) + (max_tokens or DEFAULT_REPLY_TOKENS)
+    """Tokens that a request may take at most, by the rule of thumb of four bytes each: what limits of tokens go by."""
+    return math.ceil(prompt_bytes(messages) / 4) + (max_tokens or DEFAULT_REPLY_TOKENS)
 
 
 def cost_bound(body: Mapping[str, Any], model: Model) -> CostBound:

@@ -7,14 +7,16 @@ SendPolicy; how it ended is a value. An error that says how the endpoint wants t
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from runner.endpoint import retry_policy
 from runner.endpoint.response import Completion, EndpointError
-from runner.endpoint.retry_policy import Decision, Fail, Park, RetryAfter, StopAccount
+from runner.endpoint.retry_policy import Decision, EndpointStatus, Fail, Park, RetryAfter, StopAccount
 from runner.messages import Attempt
 
 from .request import JudgeRequest
@@ -57,6 +59,18 @@ class GaveUp:
 
 SendOnce = Callable[[], Awaitable[Completion]]
 """Sends a request, now. Raises EndpointError."""
+
+
+_RANDOM = random.Random()
+"""Of its own, since jitter must differ between workers, whatever a judge's code seeds. It decides no outcome."""
+
+
+def decide(error: EndpointError, this: Send, attempts_allowed: int, endpoint: EndpointStatus | None) -> Decision:
+    """What the retry policy says of a failure."""
+    return retry_policy.decide(
+        error.kind, tries=this.tries, attempts_allowed=attempts_allowed, throttles=this.throttles,
+        retry_after_s=error.retry_after_s, jitter=_RANDOM.random(), endpoint=endpoint,
+    )  # fmt: skip
 
 
 async def give_up(error: EndpointError, send: Send) -> Decision:

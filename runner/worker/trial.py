@@ -6,10 +6,9 @@ A trial cannot raise: its troubles become attempts and outcomes.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
@@ -27,8 +26,8 @@ from .ladder import next_step
 from .outbox import Outbox
 from .probes import Prober
 from .reformat import Reformatter
-from .request import JudgeRequest, build_request, reading_of
-from .sending import Answered, GaveUp, Send, SendOnce, send
+from .request import JudgeRequest, build_request, outcomes_of, reading_of
+from .sending import Answered, GaveUp, Send, SendOnce, decide, send
 
 UNCLEAR_PAUSE_S = 5.0
 """Before a last try is repeated, where its endpoint neither works nor is known to be away."""
@@ -46,37 +45,31 @@ class TrialEnd(Enum):
     """Neither: no request may start any more."""
 
 
+@dataclass(slots=True, eq=False)
 class TrialJudge:
-    """Judges requests in one worker. `places`: how many requests the worker may have in flight, over all accounts."""
+    """Judges requests in one worker."""
 
-    def __init__(
-        self, worker: str, config: RunConfig, outbox: Outbox, reformatter: Reformatter, places: Callable[[], int]
-    ) -> None:
-        self.broken: str | None = None
-        """What the code of a judge says that could deal with no reply: nothing more is sent."""
-        self._worker = worker
-        self._config = config
-        self._outbox = outbox
-        self._reformatter = reformatter
-        self._places = places
-        self._code_errors: dict[str, int] = {}
-        """Judge in Python → replies that its code could not deal with before it dealt with one; −1 from then on."""
-        # Jitter must differ between workers; it decides no outcome.
-        self._random = random.Random()
+    worker: str
+    config: RunConfig
+    outbox: Outbox
+    reformatter: Reformatter
+    places: Callable[[], int]
+    """How many requests the worker may have in flight, over all accounts."""
+    broken: str | None = None
+    """What the code of a judge says that could deal with no reply: nothing more is sent."""
+    _code_errors: dict[str, int] = field(default_factory=dict)
+    """Judge in Python → replies that its code could not deal with before it dealt with one; −1 from then on."""
 
     async def judge(self, task: Task, trials: tuple[Trial, ...], judge_model: JudgeModel, prober: Prober) -> TrialEnd:
         """Judge the trials of one request."""
-        request = build_request(task, trials, judge_model, self._worker)
+        request = build_request(task, trials, judge_model, self.worker)
         # The config allows it for binary judges alone, and those take one item at a time.
-        if self._config.items.empty_response == "wrong" and request.items[0].response_is_empty:
+        if self.config.items.empty_response == "wrong" and request.items[0].response_is_empty:
             verdict = Scored(judge_model.judge.wrong(), Provenance("empty"))
-            await self._outbox.record(judgments=request.judgments([verdict], None, called=False))
+            await self.outbox.record(judgments=request.judgments([verdict], None, called=False))
             return TrialEnd.JUDGED
         policy = prober.account.policy(
-            prober.client,
-            Sender.TRIAL,
-            decide=partial(self._decide, request, prober),
-            acquire=partial(self._acquire, prober),
+            prober.client, Sender.TRIAL, partial(self._decide, request, prober), partial(self._acquire, prober)
         )
         try:
             end = await send(request, policy)
@@ -94,7 +87,7 @@ class TrialJudge:
             self._check_goes_on(prober)
             async with account.acquire(request, prober.client, Sender.TRIAL) as complete:
                 # In its place in flight: what has an answer, and what may yet get one, is bounded together.
-                await account.capacity.wait(self._places)
+                await account.capacity.wait(self.places)
                 self._check_goes_on(prober)
                 if account.breaker.most_in_flight != 0:
                     yield complete
@@ -107,16 +100,9 @@ class TrialJudge:
     async def _decide(self, request: JudgeRequest, prober: Prober, error: EndpointError, this: Send) -> Decision:
         """What a failure means for the trials."""
         parked = request.history.parked
-        decision = retry_policy.decide(
-            error.kind,
-            tries=this.tries,
-            # A trial that was put off to the end is tried once more.
-            attempts_allowed=1 if parked else self._config.retry.attempts,
-            throttles=this.throttles,
-            retry_after_s=error.retry_after_s,
-            jitter=self._random.random(),
-            endpoint=await self._endpoint_status(request, prober, error),
-        )
+        # A trial that was put off to the end is tried once more.
+        attempts = 1 if parked else self.config.retry.attempts
+        decision = decide(error, this, attempts, await self._endpoint_status(request, prober, error))
         if not (parked and isinstance(decision, Park)):
             return decision
         works = await prober.check_endpoint(request, this.sent_s) is EndpointStatus.WORKS
@@ -145,10 +131,10 @@ class TrialJudge:
                 rejected = error.kind is ErrorKind.BAD_REQUEST
                 which = f"every request of {request.task.judge} is rejected" if rejected else ""
                 prober.account.stop(action_message(request.judge_model.model, error, which))
-                await self._outbox.note(end.attempt)
+                await self.outbox.note(end.attempt)
                 return TrialEnd.LEFT
             case Park() if not request.history.parked:
-                await self._outbox.record(end.attempt, waiting=request.park())
+                await self.outbox.record(end.attempt, waiting=request.park())
                 return TrialEnd.WAITING
             case Park():
                 return await self._finish(request, [Failed("exhausted", error.message)], end.attempt, None)
@@ -158,22 +144,24 @@ class TrialJudge:
     async def _read(self, request: JudgeRequest, end: Answered) -> TrialEnd:
         """Read the reply: outcomes, or the trials go back to the ledger to be judged afresh."""
         completion = end.completion
-        outcomes: Sequence[Outcome] = request.outcomes(completion)
+        outcomes: Sequence[Outcome] = outcomes_of(
+            request.judge_model.judge, completion.reply, request.items, in_loop=True
+        )
         attempt = replace(end.attempt, reading=reading_of(outcomes), parser_version=PARSER_VERSION)
-        request = request.with_attempts(end.send.number, completion)
+        request = request.with_reply(end.send.number, completion)
         match outcomes:
             case [Failed(kind, detail), *_]:
                 attempt = replace(attempt, error=f"{kind}: {detail}")
                 if self._is_at_fault(request, detail):
-                    await self._outbox.record(attempt, waiting=request.park())
+                    await self.outbox.record(attempt, waiting=request.park())
                     return TrialEnd.WAITING
             case _:
                 self._code_errors[request.task.judge] = -1
         try:
-            request, outcomes, last = await self._reformatter.reformat(request, completion, outcomes, attempt)
+            request, outcomes, last = await self.reformatter.reformat(request, completion, outcomes, attempt)
         except Stopped:
             # The reply is kept as an attempt. That it cannot be read is final only once a copy was tried.
-            await self._outbox.record(waiting=request.repeat())
+            await self.outbox.record(waiting=request.repeat())
             return TrialEnd.WAITING
         return await self._finish(request, outcomes, last, completion.latency_s)
 
@@ -197,9 +185,9 @@ class TrialJudge:
         """Record what the last attempt said; where that is no score, the ladder may send the trials out again."""
         without_score = next((outcome for outcome in outcomes if not isinstance(outcome, Scored)), None)
         if without_score is not None:
-            step = next_step(without_score, request.history, self._config.retry, request.batched)
+            step = next_step(without_score, request.history, self.config.retry, len(request.trials) > 1)
             if step is not None:
-                await self._outbox.record(attempt, waiting=request.retry_step(step))
+                await self.outbox.record(attempt, waiting=request.retry_step(step))
                 return TrialEnd.WAITING
-        await self._outbox.record(attempt, judgments=request.judgments(outcomes, latency_s))
+        await self.outbox.record(attempt, judgments=request.judgments(outcomes, latency_s))
         return TrialEnd.JUDGED

@@ -22,12 +22,10 @@ from runner.messages import LeaseRenewal, Task, TaskReport, Trial, WorkerStatus
 
 from .account import Account
 from .admission import Capacity, Reservations
-from .outbox import Outbox
-from .outbox import Send as SendBatch
+from .outbox import Outbox, SendBatch
 from .probes import NeedsAction, Prober
 from .reformat import Reformatter
 from .request import item_of
-from .reservations import ReservationPool
 from .trial import TrialEnd, TrialJudge
 
 
@@ -38,9 +36,8 @@ class Worker:
         self.name = name
         self._config = config
         self._judge_models = judge_models(config, judges)
-        pool = ReservationPool()
-        self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send, pool)
-        self._reservations = Reservations(pool, self._outbox, self._expects_more)
+        self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send)
+        self._reservations = Reservations(self._outbox, self._expects_more)
         self._capacity = Capacity(self._outbox)
         self._accounts: dict[str, Account] = {}
         self._probers: dict[str, Prober] = {}
@@ -58,7 +55,7 @@ class Worker:
         mode: str | None = None
         ends: list[TrialEnd] = []
         try:
-            with self._reservations.in_use():
+            with self._outbox.pool.in_use():
                 if task.probe:
                     mode = await self._detect_mode(task, prober)
                 else:
@@ -67,23 +64,16 @@ class Worker:
             # Naked: a group of them would not be known for what it is beyond this process.
             raise weightiest(errors) from None
         await self._outbox.drain()
-        return TaskReport(
-            task=task.id,
-            judged=ends.count(TrialEnd.JUDGED),
-            waiting=ends.count(TrialEnd.WAITING),
-            left=ends.count(TrialEnd.LEFT),
-            action_needed=prober.account.action_needed,
-            broken=self._trial_judge.broken,
-            structured=mode,
-        )
+        judged, waiting, left = (ends.count(end) for end in (TrialEnd.JUDGED, TrialEnd.WAITING, TrialEnd.LEFT))
+        needed, broken = prober.account.breaker.action_needed, self._trial_judge.broken
+        return TaskReport(judged, waiting, left, action_needed=needed, broken=broken, structured=mode)
 
     async def keys(self, task: Task) -> list[bytes]:
         """The keys of a task's trials, in order."""
         own = self._judge_models[task.judge, task.model]
         return [
             own.key(trial.system, trial.item_id, own.judge.render(item_of(trial), trial.template), task.repeat)
-            for request in task.requests
-            for trial in request
+            for trial in task.trials
         ]
 
     async def renew(self, renewal: LeaseRenewal) -> WorkerStatus:
@@ -148,4 +138,4 @@ class Worker:
         return self._probers[model_name]
 
     def _places(self) -> int:
-        return sum(account.limiter.places for account in self._accounts.values())
+        return sum(account.limiter.lease.in_flight for account in self._accounts.values())

@@ -83,7 +83,7 @@ def test_the_aggregator_dies_at_each_failpoint(work: Workspace) -> None:
 @pytest.mark.long
 def test_a_stop_does_not_wait_for_an_aggregator_that_is_away(work: Workspace) -> None:
     work.write_items(ROWS)
-    work.sets("runner.scheduling.driver.SHORT_GRACE_S", 2.0)
+    work.sets("runner.scheduling.run_control.SHORT_GRACE_S", 2.0)
     with running(Simulation(latency_ms=150, log=work.folder / "log")) as url:
         work.write_config(model(url, limits={"in_flight": 8}), workers=1)
         with ended_with_test(work.start("run", str(work.config), "--yes", "--json", "--quiet", ray=True)) as process:

@@ -9,7 +9,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +50,16 @@ class Node:
 
 def alive_nodes() -> list[Node]:
     """The nodes of the joined cluster."""
-    return [_as_node(entry) for entry in _node_entries() if entry["Alive"]]
+    entries: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [
+        Node(
+            entry["NodeID"],
+            f"{entry['NodeManagerHostname']} ({entry['NodeManagerAddress']}, Ray node {entry['NodeID'][:8]})",
+            entry["Resources"].get("CPU", 0.0),
+        )
+        for entry in entries
+        if entry["Alive"]
+    ]
 
 
 def join(cpus: int, address: str | None) -> None:
@@ -70,11 +79,9 @@ def join(cpus: int, address: str | None) -> None:
             ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except AuthenticationError as error:
         raise InputError(f"{where}: {_explain_token(error)}") from None
-    except (OSError, RayError, RuntimeError, ValueError) as error:
-        raise InputError(f"{where}: {error}") from None
     except Exception as error:
-        # That and nothing narrower is what Ray raises where its processes are not up within half a minute.
-        if type(error) is not Exception:
+        # A bare Exception is what Ray raises where its processes are not up within half a minute.
+        if type(error) is not Exception and not isinstance(error, OSError | RayError | RuntimeError | ValueError):
             raise
         raise InputError(f"{where}: {error}") from None
     except SystemExit as left:
@@ -96,9 +103,22 @@ def leave() -> None:
 
 
 def missing_resources(config: RunConfig, judges: Sequence[Judge], nodes: Iterable[Node]) -> dict[Node, list[str]]:
-    """What is not right on those nodes, in words. One without a CPU only needs the code: it may hold the aggregator."""
+    """What is not right on those nodes, in words. One without a CPU only needs the code: it may hold the aggregator.
+
+    A node that is lost meanwhile has no problem: nothing will be there.
+    """
     judging = cloudpickle.dumps((config, list(judges)))  # type: ignore[no-untyped-call]
-    return _inspect_all({node: judging if node.cpus >= 1 else b"" for node in nodes})
+    inspection = ray.remote(_make_inspection())
+    tasks = {}
+    for node in nodes:
+        there = NodeAffinitySchedulingStrategy(node.id, soft=False)
+        task = inspection.options(num_cpus=0, max_retries=0, scheduling_strategy=there)
+        tasks[task.remote(own_source(), judging if node.cpus >= 1 else b"")] = node
+    done, silent = ray.wait(list(tasks), num_returns=len(tasks), timeout=INSPECTION_S)
+    problems = {tasks[ref]: _read_problems(ref) for ref in done}
+    problems |= {tasks[ref]: [f"{NO_ANSWER} within {INSPECTION_S:g} s"] for ref in silent}
+    alive = {node.id for node in alive_nodes()}
+    return {node: words for node, words in problems.items() if words and node.id in alive}
 
 
 def _start_local(cpus: int) -> None:
@@ -110,36 +130,15 @@ def _start_local(cpus: int) -> None:
     if (unused := unused_environment()) is not None:
         log.warning(unused)
     ray.init(
-        address="local",
-        num_cpus=cpus,
-        num_gpus=0,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-    )
+        address="local", num_cpus=cpus, num_gpus=0, include_dashboard=False, object_store_memory=OBJECT_STORE_BYTES,
+        logging_level=logging.ERROR, log_to_driver=False,
+    )  # fmt: skip
 
 
 def _explain_token(error: AuthenticationError) -> str:
     if os.environ.get(AUTH_MODE, "").lower() == "token":
         return f"the cluster refuses the token of this process: {error.message.splitlines()[0]}"
     return f"the cluster asks for a token; set {AUTH_MODE}=token, with its token in ~/.ray/auth_token or RAY_AUTH_TOKEN"
-
-
-def _inspect_all(needs: Mapping[Node, bytes]) -> dict[Node, list[str]]:
-    """The problems of each node that has any. A node that is lost meanwhile has none: nothing will be there."""
-    inspection = ray.remote(_make_inspection())
-    nodes = {}
-    for node, judging in needs.items():
-        there = NodeAffinitySchedulingStrategy(node.id, soft=False)
-        task = inspection.options(num_cpus=0, max_retries=0, scheduling_strategy=there)
-        nodes[task.remote(own_source(), judging)] = node
-    done, silent = ray.wait(list(nodes), num_returns=len(nodes), timeout=INSPECTION_S)
-    problems = {nodes[ref]: _read_problems(ref) for ref in done}
-    for ref in silent:
-        problems[nodes[ref]] = [f"{NO_ANSWER} within {INSPECTION_S:g} s"]
-    alive = {node.id for node in alive_nodes()}
-    return {node: words for node, words in problems.items() if words and node.id in alive}
 
 
 def _read_problems(ref: Any) -> list[str]:
@@ -162,13 +161,3 @@ def _make_inspection() -> Callable[[str, bytes], list[str]]:
         return inspect_node(source, judging)
 
     return inspect
-
-
-def _node_entries() -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    return entries
-
-
-def _as_node(entry: Mapping[str, Any]) -> Node:
-    name = f"{entry['NodeManagerHostname']} ({entry['NodeManagerAddress']}, Ray node {entry['NodeID'][:8]})"
-    return Node(entry["NodeID"], name, entry["Resources"].get("CPU", 0.0))

@@ -22,10 +22,9 @@ from runner.errors import ConfigError, InputError, WorkerDied
 from runner.ledger.aggregator import Aggregator, AggregatorHandle
 from runner.scheduling.pool import WorkerHandle
 
-from .aggregator import RayAggregator
+from .actors import RayAggregator, RayWorker
 from .connect import NO_ANSWER, alive_nodes, join, leave, missing_resources
 from .preflight import describe_problems
-from .worker import RayWorker
 
 log = structlog.get_logger()
 
@@ -33,14 +32,7 @@ log = structlog.get_logger()
 class RayPool:
     """Workers on a Ray cluster: one started here, or the one at `address`."""
 
-    def __init__(
-        self,
-        config: RunConfig,
-        judges: Sequence[Judge],
-        ledger: Path,
-        *,
-        address: str | None = None,
-    ) -> None:
+    def __init__(self, config: RunConfig, judges: Sequence[Judge], ledger: Path, *, address: str | None = None) -> None:
         self._config = config
         self._judges = list(judges)
         self._started = 0
@@ -60,19 +52,16 @@ class RayPool:
         except InputError:
             leave()
             raise
-        self._actor = (
-            ray.remote(Aggregator)
-            .options(
-                # None of its own: it must run on this very node, whatever else the node's CPUs are promised to.
-                num_cpus=0,
-                max_restarts=-1,
-                # Safe to run again: a batch that arrives twice is known by its number.
-                max_task_retries=3,
-                scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
-            )
-            .remote(ledger, config.budget)
+        actor = ray.remote(Aggregator).options(
+            # None of its own: it must run on this very node, whatever else the node's CPUs are promised to.
+            num_cpus=0,
+            max_restarts=-1,
+            # Safe to run again: a batch that arrives twice is known by its number.
+            max_task_retries=3,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
         )
-        self._aggregator = RayAggregator(self._actor)
+        self._actor = actor.remote(ledger, config.budget)
+        self.aggregator: AggregatorHandle = RayAggregator(self._actor)
 
     def _plan_places(self, here: str) -> int:
         """How many workers there are to be, once every node that may get one has what it needs."""
@@ -122,11 +111,6 @@ class RayPool:
             self._unfit.add(node)
             log.warning("node_left_out", node=node[:8], why="; ".join(problems))
 
-    @property
-    def aggregator(self) -> AggregatorHandle:
-        """The aggregator's actor."""
-        return self._aggregator
-
     async def add_worker(self) -> WorkerHandle:
         """Start a worker actor on a node that has what it needs, which one that has just joined may not have."""
         while True:
@@ -153,6 +137,6 @@ class RayPool:
         try:
             for worker in self._workers:
                 worker.kill()
-            await self._aggregator.close()
+            await self.aggregator.close()
         finally:
             leave()

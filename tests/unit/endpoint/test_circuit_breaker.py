@@ -20,6 +20,7 @@ from runner.endpoint.circuit_breaker import (
 )
 from runner.endpoint.health_monitor import LONGEST_PAUSE_S, ProbeScheduler
 from runner.endpoint.retry_policy import OUTAGE_ERRORS, EndpointStatus, ErrorKind
+from runner.messages import AccountStats
 
 SERVER = ErrorKind.SERVER
 WORKING = CircuitBreaker(Health.WORKING)
@@ -106,8 +107,8 @@ def test_a_storm_of_429s_is_paused_for_once() -> None:
 
 def test_the_end_is_the_end_and_what_the_user_must_mend_stays() -> None:
     assert WORKING.stop().after_good_reply().health is Health.STOPPED
-    assert WORKING.stop().stop(action_needed=True).health is Health.ACTION_NEEDED
-    assert WORKING.stop(action_needed=True).stop().health is Health.ACTION_NEEDED
+    assert WORKING.stop().stop("no credit").health is Health.ACTION_NEEDED
+    assert WORKING.stop("no credit").stop().health is Health.ACTION_NEEDED
 
 
 Step = Callable[[CircuitBreaker], CircuitBreaker]
@@ -162,7 +163,7 @@ def test_whatever_happens_it_is_open_for_a_reason_and_comes_back(
         assert breaker.wants_probe <= (breaker.most_in_flight == 0), "probes are for when nothing else goes out"
     assert breaker.after_good_reply().after_good_reply().health is Health.WORKING
     if end is not None:
-        ended = breaker.stop(action_needed=end == "action")
+        ended = breaker.stop("no credit" if end == "action" else None)
         for what, value in events:
             assert (again := after(ended, what, value)).health is ended.health
             assert again.most_in_flight == 0 and not again.wants_probe
@@ -216,8 +217,9 @@ class Worker:
     def tick(self, name: str, recovery: ProbeScheduler, now: float) -> None:
         if recovery.assign_turn(name, now):
             self.breaker = self.breaker.with_turn()
-        seen = self.breaker
-        recovery.observe(name, seen.is_open, seen.failed_probes, self.succeeded > 0, now, has_turn=seen.has_turn)
+        own = self.breaker
+        seen = AccountStats("m", self.succeeded, is_open=own.is_open, probes=own.failed_probes, has_turn=own.has_turn)
+        recovery.observe(name, seen, now)
         self.succeeded = 0
 
 
@@ -275,7 +277,7 @@ def test_one_worker_that_cannot_reach_it_asks_again_and_again_while_the_others_w
 def test_a_worker_that_died_with_the_turn_is_not_waited_for() -> None:
     recovery = ProbeScheduler()
     for name in ("a", "b"):
-        recovery.observe(name, True, 1, False, 0.0)
+        recovery.observe(name, AccountStats("m", is_open=True, probes=1), 0.0)
     assert recovery.assign_turn("a", 1.0)
     assert not recovery.assign_turn("b", 9.0), "one at a time"
     recovery.forget("a")

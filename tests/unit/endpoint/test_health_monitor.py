@@ -36,8 +36,8 @@ def test_an_endpoint_that_never_answers_is_given_up_after_a_few_probes() -> None
     assert seen.observe("w", news(failing=2, unreachable=2, last_error="refused"), 0.0) == []
     assert seen.observe("w", news(failing=9, unreachable=9), NEVER_REACHED_S - 0.1) == []
     assert seen.observe("w", news(failing=9, unreachable=9), NEVER_REACHED_S) == ["shared"]
-    assert "never reached" in seen.given_up[0]
-    assert "refused" in seen.given_up[0]
+    assert "never reached" in seen.given_up["shared"]
+    assert "refused" in seen.given_up["shared"]
     assert seen.closed == ("shared",)
 
 
@@ -47,7 +47,7 @@ def test_an_endpoint_that_answered_once_is_waited_for_until_max_outage() -> None
     assert seen.observe("w", news(failing=50, unreachable=50), 10.0) == []
     assert seen.observe("w", news(failing=90, unreachable=90), 69.0) == []
     assert seen.observe("w", news(failing=90, unreachable=90), 70.0) == ["shared"]
-    assert "60s" in seen.given_up[0]
+    assert "60s" in seen.given_up["shared"]
 
 
 def test_one_success_at_any_worker_ends_the_trouble() -> None:
@@ -87,7 +87,7 @@ def test_an_endpoint_that_answers_nothing_but_429s_is_given_up_after_max_outage(
     for now in range(6, 65):
         assert seen.observe("w", news(put_off=3, last_error=words), float(now)) == []
     assert seen.observe("w", news(put_off=3, last_error=words), 65.0) == ["shared"]
-    assert f"answered nothing but 429s for 60s ({words})" in seen.given_up[0]
+    assert f"answered nothing but 429s for 60s ({words})" in seen.given_up["shared"]
 
 
 def test_what_one_worker_gets_through_counts_for_those_that_get_429s() -> None:
@@ -107,7 +107,7 @@ def test_429s_and_failures_in_turn_are_an_outage_too() -> None:
         assert seen.observe("w", news(answered=1, throttled=1, put_off=1 + now), float(now)) == []
         assert seen.observe("w", news(answered=1, failing=1, put_off=1 + now, last_error="server"), now + 1.0) == []
     assert seen.observe("w", news(answered=1, failing=1, put_off=60, last_error="server"), 60.0) == ["shared"]
-    assert "gave no good reply for 60s (server)" in seen.given_up[0]
+    assert "gave no good reply for 60s (server)" in seen.given_up["shared"]
 
 
 def test_what_takes_no_requests_now_is_said() -> None:
@@ -136,7 +136,7 @@ def test_action_needed_closes_the_account_with_the_first_words() -> None:
     seen = outlook()
     seen.close_account("shared", "a: Incorrect API key")
     seen.close_account("shared", "b: later words")
-    assert seen.action_needed == ["a: Incorrect API key"]
+    assert seen.action_needed == {"shared": "a: Incorrect API key"}
     assert seen.closed == ("shared",)
 
 

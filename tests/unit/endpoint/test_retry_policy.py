@@ -50,8 +50,8 @@ def test_an_endpoints_trouble_uses_up_no_attempt(kind: ErrorKind) -> None:
 
 @pytest.mark.parametrize("kind", [*REFUSED, ErrorKind.QUOTA])
 def test_what_only_the_user_can_mend(kind: ErrorKind) -> None:
-    assert after(kind) == StopAccount(kind.value)
-    assert after(kind, endpoint=EndpointStatus.REFUSES) == StopAccount(kind.value)
+    assert after(kind) == StopAccount()
+    assert after(kind, endpoint=EndpointStatus.REFUSES) == StopAccount()
 
 
 @pytest.mark.parametrize("kind", REFUSED)
@@ -62,7 +62,7 @@ def test_a_refusal_that_a_harmless_request_does_not_meet_is_of_the_request(kind:
 
 
 def test_a_used_up_quota_is_beyond_doubt() -> None:
-    assert after(ErrorKind.QUOTA, endpoint=EndpointStatus.WORKS) == StopAccount("quota")
+    assert after(ErrorKind.QUOTA, endpoint=EndpointStatus.WORKS) == StopAccount()
 
 
 @pytest.mark.parametrize("kind", COUNTED)
@@ -77,7 +77,7 @@ def test_a_bad_request_is_never_sent_again_unless_nobody_knows_whose_fault_it_is
         return after(ErrorKind.BAD_REQUEST, endpoint=endpoint)
 
     assert bad(None) == bad(EndpointStatus.WORKS) == Fail("bad_request")
-    assert bad(EndpointStatus.REFUSES) == StopAccount("bad_request")
+    assert bad(EndpointStatus.REFUSES) == StopAccount()
     assert bad(EndpointStatus.AWAY) == RetryAfter(FIRST_DELAY_S / 2, counts=False)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.scheduling.batching import Member, compose_batches, count_requests, split
+from runner.scheduling.batching import Member, compose_batches, split
 
 
 def members(questions: list[int], alone: frozenset[int] = frozenset(), shift: int = 0) -> list[Member]:
@@ -68,8 +68,3 @@ def test_halves_hold_all_trials_in_order_and_end_with_one_each(length: int, dept
     parts = split(range(length), depth)
     assert [position for part in parts for position in part] == list(range(length))
     assert max(map(len, parts)) == max(1, math.ceil(length / 2**depth))
-
-
-def test_requests_are_counted_by_batch() -> None:
-    assert count_requests(15099, None) == 15099
-    assert (count_requests(20, 10), count_requests(21, 10), count_requests(0, 10)) == (2, 3, 0)

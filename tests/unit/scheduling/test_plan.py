@@ -101,6 +101,7 @@ def test_calls_are_told_with_trials_where_a_request_is_of_several() -> None:
     alone = pair_of(config([model()]))
     assert estimate_cost(alone, 15_099, 99, 100.0).describe().startswith("15,000 calls, ~")
     batched = pair_of(config([model()], [{"use": "answer-correctness", "batch": 10}]))
+    assert [batched.count_requests(trials) for trials in (20, 21, 0)] == [2, 3, 0]
     assert estimate_cost(batched, 15_099, 0, 100.0).describe().startswith("1,510 calls for 15,099 trials, ~")
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.errors import Death
+from runner.messages import TrialPosition
 from runner.scheduling.dispatch import Dispatch, Work
 from runner.scheduling.poison_search import (
     IDLE_IN_A_ROW,
     POISONED_IN_A_ROW,
     CrashLoopDetector,
-    TrialPosition,
     TrialSubset,
     decide_after_death,
 )
@@ -101,7 +101,7 @@ class Run:
             self.in_flight_at_deaths += sum(map(len, left))
             # What was sent holds what is recorded by now too.
             done = [[place] for place in self.sent_of(work) if self.judged[place]]
-            fate = decide_after_death(work, death, [*left, *done], left, self.ids.__next__)
+            fate = decide_after_death(work, death, sum(map(len, [*left, *done])), left, self.ids.__next__)
             assert not fate.hopeless
             if fate.poisoned is not None:
                 self.poisoned.append(fate.poisoned)
@@ -174,23 +174,23 @@ def test_a_node_that_is_lost_blames_nobody() -> None:
     trial = [[(0, 0)]]
     work = Work(1, "a", 1, TrialSubset("shard", ((0, 0),)), deaths=1, isolated=True)
     for _ in range(10):
-        (work,) = decide_after_death(work, "node", trial, trial, count(2).__next__).again
-    assert decide_after_death(work, "hang", trial, trial, count(2).__next__).poisoned == (0, 0)
+        (work,) = decide_after_death(work, "node", 1, trial, count(2).__next__).again
+    assert decide_after_death(work, "hang", 1, trial, count(2).__next__).poisoned == (0, 0)
 
 
 def test_a_death_counts_only_for_a_trial_that_was_alone_with_the_worker() -> None:
     work = Work(1, "a", 2, TrialSubset("shard", ((0, 0), (0, 1))), deaths=0, isolated=True)
-    (work,) = decide_after_death(work, "crash", [[(0, 0)], [(0, 1)]], [[(0, 1)]], count(2).__next__).again
+    (work,) = decide_after_death(work, "crash", 2, [[(0, 1)]], count(2).__next__).again
     assert (work.deaths, work.isolated) == (0, True)
-    (work,) = decide_after_death(work, "crash", [[(0, 1)]], [[(0, 1)]], count(3).__next__).again
+    (work,) = decide_after_death(work, "crash", 1, [[(0, 1)]], count(3).__next__).again
     assert work.deaths == 1
-    assert decide_after_death(work, "crash", [[(0, 1)]], [], count(3).__next__).again == (), "it was recorded after all"
+    assert decide_after_death(work, "crash", 1, [], count(3).__next__).again == (), "it was recorded after all"
 
 
 def test_a_batch_is_halved_by_its_trials() -> None:
     batch = [(0, n) for n in range(5)]
     work = Work(1, "a", 1, "shard", isolated=True)
-    halves = decide_after_death(work, "crash", [batch], [batch], count(2).__next__).again
+    halves = decide_after_death(work, "crash", len(batch), [batch], count(2).__next__).again
     assert [half.payload for half in halves] == [
         TrialSubset("shard", tuple(batch[:3])),
         TrialSubset("shard", tuple(batch[3:])),
@@ -201,9 +201,9 @@ def test_a_batch_is_halved_by_its_trials() -> None:
 def test_work_without_trials_that_kills_every_worker_is_hopeless() -> None:
     work = Work(1, "a", 1, "probe")
     for alone in (False, True, True):
-        (work,) = decide_after_death(work, "crash", [], [], count(2).__next__).again
+        (work,) = decide_after_death(work, "crash", 0, [], count(2).__next__).again
         assert work.isolated is alone
-    assert decide_after_death(work, "crash", [], [], count(2).__next__).hopeless
+    assert decide_after_death(work, "crash", 0, [], count(2).__next__).hopeless
 
 
 def test_workers_that_cannot_live_at_all_end_the_run() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ray.exceptions import ActorUnavailableError, OutOfMemoryError
 
-from runner.scheduling.cluster.worker import describe_death
+from runner.scheduling.cluster.actors import describe_death
 
 
 def test_a_worker_that_ran_out_of_memory_is_its_works_fault() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from judged_run import jsonl, judged_run, trial_key
 
 from runner.endpoint.judge_model import judge_models
-from runner.messages import Batch, PendingTrial, Task, TrialProgress
+from runner.messages import Batch, PendingTrial, Task, TrialPosition, TrialProgress
 from runner.scheduling.dispatch import Work
-from runner.scheduling.poison_search import TrialPosition, TrialSubset
+from runner.scheduling.poison_search import TrialSubset
 from runner.scheduling.pool import LocalPool
-from runner.scheduling.task_builder import NewShard, PendingTrials, TaskBuilder, trial_position
+from runner.scheduling.task_builder import PendingTrials, TaskBuilder
 
 TICKET = PendingTrials("gpt", ("malformed",))
 
@@ -29,7 +29,7 @@ def waits(position: int, malformed: int) -> PendingTrial:
 
 
 def places(task: Task | None) -> list[TrialPosition]:
-    return [trial_position(trial) for request in task.requests for trial in request] if task else []
+    return [trial.place for trial in task.trials] if task else []
 
 
 def test_only_what_nothing_was_recorded_of_is_left_of_a_lost_task(tmp_path: Path) -> None:
@@ -43,14 +43,14 @@ def test_only_what_nothing_was_recorded_of_is_left_of_a_lost_task(tmp_path: Path
         named = judge_models(run.config, list(run.judges.values()))
         assembler = TaskBuilder({shard.id: shard}, named, 0, run.staged, pool.aggregator, dict.fromkeys(named, "off"))
         try:
-            task = await assembler.build(work(1, NewShard(shard)))
+            task = await assembler.build(work(1, shard))
             assert places(task) == [(0, n) for n in range(6)] and task is not None
             await pool.aggregator.record(Batch("w1", 1, waiting=(waits(4, 1), waits(5, 1))))
             left = await assembler.remaining_trials(task)
             assert left == [[(0, n)] for n in range(4)]
 
             # What a dead worker sent is recorded late, and is no suspect for that.
-            part = TrialSubset(NewShard(shard), tuple(place for request in left for place in request))
+            part = TrialSubset(shard, tuple(place for request in left for place in request))
             await pool.aggregator.record(Batch("w1", 2, waiting=(waits(3, 1),)))
             assert places(await assembler.build(work(2, part))) == [(0, 0), (0, 1), (0, 2)]
 

@@ -11,7 +11,7 @@ from runs import Workspace, items, log_of, model, stats, trial_of
 
 from runner.config import load_config
 from runner.errors import Interrupted, JuryboxError, Terminated
-from runner.scheduling import driver
+from runner.scheduling import run_control
 from runner.scheduling.pool import LocalPool
 from runner.session.cancellation import StopSignal
 from runner.session.judging import judge_plan
@@ -49,14 +49,14 @@ class _Leaving:
 class _Pool(LocalPool):
     def __init__(self, session: Session, switch: StopSignal, why: JuryboxError) -> None:
         super().__init__(session.config, session.judges, session.run.ledger)
-        leaving: Any = _Leaving(self._ledger, switch, why)
-        self._ledger = leaving
+        leaving: Any = _Leaving(self.aggregator, switch, why)
+        self.aggregator = leaving
 
 
 @pytest.mark.parametrize("why", [Interrupted("interrupted by SIGINT"), Terminated("interrupted by SIGTERM")])
 def test_a_stop_keeps_its_grace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: JuryboxError) -> None:
-    monkeypatch.setattr(driver, "GRACE_S", 0.3)
-    monkeypatch.setattr(driver, "SHORT_GRACE_S", 0.2)
+    monkeypatch.setattr(run_control, "GRACE_S", 0.3)
+    monkeypatch.setattr(run_control, "SHORT_GRACE_S", 0.2)
     within = "0.2 s" if isinstance(why, Terminated) else "0.3 s"
     work, switch = Workspace(tmp_path), StopSignal()
     work.write_items(ROWS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,18 +11,17 @@ from judges.item import Item
 from runner.ledger import schema
 from runner.messages import Judgment, TrialProgress
 from runner.usage import Usage
-from runner.worker.judgment import DecidingRequest, build_judgment
+from runner.worker.judgment import build_judgment
 
 ITEM = Item("a", "a", "s", None, {"question": "q", "reference": "r", "response": "é"})
-REQUEST = DecidingRequest("first", "w", "id", 0.5, notes=("json_hint",))
+JUDGE = load_judge("longmemeval-paper", Path())
 HISTORY = TrialProgress(attempts=2, usage=Usage(1.0, 0.0, 2.0, 0.0, 0.1), official=True)
 
 
-def judgment(outcome: Outcome, request: DecidingRequest = REQUEST, item: Item | None = ITEM) -> Judgment:
-    judge = load_judge("longmemeval-paper", Path())
+def judgment(outcome: Outcome, stage: str = "first") -> Judgment:
     return build_judgment(
-        outcome, request, shard=1, position=2, key=b"k" * 16, template="base", structured="off", history=HISTORY,
-        judge=judge, item=item,
+        outcome, JUDGE, ITEM, HISTORY, shard=1, position=2, key=b"k" * 16, template="base", structured="off",
+        stage=stage, worker="w", request_id="id", latency_s=0.5, notes=("json_hint",),
     )  # fmt: skip
 
 
@@ -39,7 +37,7 @@ def test_a_score_names_how_it_was_asked_for_and_how_it_was_read(
     asked: str, read: str, stage: str, notes: tuple[str, ...]
 ) -> None:
     outcome = Scored({"correct": True}, Provenance(read, ("n",)))
-    made = judgment(outcome, replace(REQUEST, stage=asked))
+    made = judgment(outcome, asked)
     assert (made.stage, made.notes) == (stage, notes)
     assert (made.state, made.reason, made.verdict, made.scores) == (
         "scored", None, '{"correct": true}', '{"correct": 1.0}',
@@ -54,7 +52,10 @@ def test_without_a_score_the_reason_stands_and_the_notes_of_the_request() -> Non
 
 
 def test_of_a_poisoned_trial_no_item_is_needed() -> None:
-    made = judgment(Poisoned("hang"), DecidingRequest("first", "driver", notes=("died:it hung",)), None)
+    made = build_judgment(
+        Poisoned("hang"), JUDGE, None, HISTORY, shard=1, position=2, key=b"k" * 16, template="base", structured="off",
+        stage="first", worker="driver",
+    )  # fmt: skip
     assert (made.state, made.reason, made.request_id, made.worker) == ("poisoned", "hang", None, "driver")
 
 

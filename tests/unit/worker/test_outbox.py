@@ -86,15 +86,15 @@ async def test_what_is_spent_was_acknowledged_as_reserved_before() -> None:
     listener = Listener()
     pool = ReservationPool()
     outbox = Outbox("s", listener, pool)
-    reservations = Reservations(pool, outbox)
+    reservations = Reservations(outbox)
     for number in range(1, 4):
         # Each more than whatever may have been reserved ahead.
         bound = CostBound(1, 10**number, 10**number)
-        with reservations.in_use():
+        with pool.in_use():
             assert all(await asyncio.gather(*(reservations.reserve(bound) for _ in range(50))))
             assert sum(batch.reserved.tokens for batch in listener.batches) >= 50 * bound.tokens
             for _ in range(50):
-                reservations.release(unsent=bound)
+                pool.release(unsent=bound)
         await outbox.drain()
         asked = [batch.reserved for batch in listener.batches]
         assert sum(asked, CostBound()) == CostBound(), "what was not used is given back"

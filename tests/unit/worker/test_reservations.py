@@ -113,12 +113,12 @@ class Life:
     def __post_init__(self) -> None:
         pool = ReservationPool()
         self.outbox = Outbox(self.name, self.send, pool)
-        self.reservations = Reservations(pool, self.outbox, lambda: self.account.expects_more)
+        self.reservations = Reservations(self.outbox, lambda: self.account.expects_more)
         working = CircuitBreaker(Health.WORKING)
         self.account = Account(RateLimiter("m"), self.outbox, self.reservations, Capacity(self.outbox), working)
         self.account.apply(Lease("m", 3))
         self.in_use = ExitStack()
-        self.in_use.enter_context(self.reservations.in_use())
+        self.in_use.enter_context(pool.in_use())
 
     def ask(self, asked: JudgeRequest) -> None:
         self.tasks[asyncio.create_task(self.judge(asked))] = asked.bound

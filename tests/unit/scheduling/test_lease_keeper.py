@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.scheduling.heartbeat_timer import BEAT_S, HeartbeatTimer
+from runner.scheduling.lease_keeper import BEAT_S, HeartbeatTimer
 
 
 def test_no_answer_for_long_enough_is_death() -> None:

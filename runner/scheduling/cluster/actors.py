@@ -1,4 +1,4 @@
-"""A worker on Ray: the actor, and the driver's handle on it, which tells how its end came.
+"""The actors on Ray: the handles on the aggregator's and on a worker's, which tells how its end came.
 
 Hides what Ray says of a death. A process that ended and a node that was lost look alike to the calls in flight, and are
 not: the one may be the work's fault, the other never is.
@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 import ray
 from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryError, RayError, RayTaskError
 
 from judges import Judge
 from runner.config import RunConfig
-from runner.errors import ConfigError, Death, WorkerDied
+from runner.errors import ConfigError, Death, JuryboxError, StoppedEarly, WorkerDied
+from runner.ledger.aggregator import AggregatorHandle
 from runner.log import configure as configure_log
 from runner.messages import LeaseRenewal, Task, TaskReport, WorkerStatus
 from runner.worker.worker import Worker
 
-from .aggregator import RECONNECT_S, RayAggregator, cause_of
 from .connect import alive_nodes
 from .preflight import other_source, own_source
 
@@ -29,11 +29,57 @@ WORKER_CPUS = 1
 NODE = "ray.io/node-id"
 """The label that Ray gives every node."""
 CALLS = 1000
-"""Tasks and ticks that a worker may have under way: as many as come."""
+"""Tasks and renewals that a worker may have under way: as many as come."""
 CUT_OFF_S = 10.0
 """How long a worker may be out of reach before it is given up. Its node tells of a process that died in less."""
 SET_UP_S = 60.0
 """How long a worker may take at least to load the judges, once its process is there."""
+RECONNECT_S = 0.5
+AGGREGATOR_GONE_S = 120.0
+"""How long the aggregator may be away before the run stops, resumable."""
+CLOSE_S = 1.0
+"""How long the aggregator may take to close the ledger, which is left in order without that too."""
+
+
+class RayAggregator(AggregatorHandle):
+    """The handle on the aggregator's actor, for the driver and for every worker.
+
+    The actor may be away for a while: it restarts by itself, and a call that failed is made again until it is answered.
+    That is safe, since a batch that arrives twice is known by its number.
+    """
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        away_since: float | None = None
+        while True:
+            try:
+                return await getattr(self._actor, method).remote(*args, **kwargs)
+            except RayTaskError as error:
+                raise cause_of(error) from None
+            except RayError as error:
+                # It does not mean that the call had no effect.
+                away_since = away_since or loop.time()
+                if loop.time() - away_since > AGGREGATOR_GONE_S:
+                    why = str(error).strip().splitlines()[-1]
+                    raise StoppedEarly(
+                        f"the aggregator did not come back: {why}; run the same command again to go on"
+                    ) from None
+                await asyncio.sleep(RECONNECT_S)
+
+    async def close(self) -> None:
+        """Lets it close the ledger. One that is away has nothing open; all that it acknowledged is on the disk."""
+        with contextlib.suppress(RayError, TimeoutError):
+            async with asyncio.timeout(CLOSE_S):
+                await self._actor.close.remote()
+
+
+def cause_of(error: RayTaskError) -> BaseException:
+    """Our own error, where the actor raised one; Ray wraps it in an error of both types."""
+    cause = error.cause
+    return cause if isinstance(cause, JuryboxError) else error
 
 
 class _WorkerActor:
@@ -57,18 +103,12 @@ class _WorkerActor:
         """Make the worker; what is missing on its machine. `source`: of the driver's jurybox."""
         if other := other_source(source):
             return [other]
-
         self._worker = Worker(name, config, judges, RayAggregator(aggregator).record)
         return self._worker.check()
 
-    async def run(self, task: Task) -> TaskReport:
-        return await self._worker.run(task)
-
-    async def renew(self, tick: LeaseRenewal) -> WorkerStatus:
-        return await self._worker.renew(tick)
-
-    async def keys(self, task: Task) -> list[bytes]:
-        return await self._worker.keys(task)
+    async def call(self, method: str, message: Task | LeaseRenewal) -> Any:
+        """Call the worker's method of this name."""
+        return await getattr(self._worker, method)(message)
 
 
 class RayWorker:
@@ -77,11 +117,10 @@ class RayWorker:
     def __init__(self, name: str, not_on: Collection[str] = ()) -> None:
         """`not_on`: nodes where it is not to be."""
         self.name = name
-        made = ray.remote(_WorkerActor).options(
+        self._actor: Any = ray.remote(_WorkerActor).options(
             num_cpus=WORKER_CPUS, max_restarts=0, max_task_retries=0, max_concurrency=CALLS,
             label_selector={NODE: f"!in({','.join(sorted(not_on))})"} if not_on else None,
-        )  # fmt: skip
-        self._actor: Any = made.remote()
+        ).remote()  # fmt: skip
         self.node = ""
         """Where it is, once there was room."""
 
@@ -90,8 +129,8 @@ class RayWorker:
         self.node = await self._call(self._actor.where.remote())
         try:
             async with asyncio.timeout(max(SET_UP_S, config.retry.hang_s)):
-                made = self._actor.set_up.remote(own_source(), self.name, config, judges, aggregator)
-                problems = await self._call(made)
+                set_up = self._actor.set_up.remote(own_source(), self.name, config, judges, aggregator)
+                problems = await self._call(set_up)
         except TimeoutError:
             self.kill()
             raise WorkerDied("it came to no end with loading the judges", "hang") from None
@@ -101,16 +140,13 @@ class RayWorker:
             raise ConfigError(f"{problems[0]} (on the machine of {self.name})")
 
     async def run(self, task: Task) -> TaskReport:
-        report: TaskReport = await self._call(self._actor.run.remote(task))
-        return report
+        return cast(TaskReport, await self._call(self._actor.call.remote("run", task)))
 
-    async def renew(self, tick: LeaseRenewal) -> WorkerStatus:
-        news: WorkerStatus = await self._call(self._actor.renew.remote(tick))
-        return news
+    async def renew(self, renewal: LeaseRenewal) -> WorkerStatus:
+        return cast(WorkerStatus, await self._call(self._actor.call.remote("renew", renewal)))
 
     async def keys(self, task: Task) -> list[bytes]:
-        keys: list[bytes] = await self._call(self._actor.keys.remote(task))
-        return keys
+        return cast(list[bytes], await self._call(self._actor.call.remote("keys", task)))
 
     async def close(self) -> None:
         self.kill()
