@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from runner.messages import Judgment, TrialProgress
@@ -51,8 +51,8 @@ _WAITING_AGAIN = (
     " ON j.shard = p.shard AND j.position = p.position GROUP BY p.shard"
 )
 
-# --- reading again. Replies and trials are both sorted by key before they are joined, as for a changed plan; what comes
-# out is sorted by place, so that shard after shard finds its replies in the order they were recorded.
+# Replies and trials are both sorted by key before they are joined, as for a changed plan; what comes out is sorted by
+# place, so that shard after shard finds its replies in the order they were recorded.
 _INDEX = (
     "CREATE TEMP TABLE found_replies (key BLOB, attempt INTEGER, place INTEGER, size INTEGER)",
     "CREATE TEMP TABLE trials (key BLOB PRIMARY KEY, shard INTEGER, position INTEGER) WITHOUT ROWID",
@@ -85,6 +85,7 @@ _REPLIES = (
     " FROM replies q CROSS JOIN attempts a ON a.id = q.attempt WHERE q.shard = ? ORDER BY q.position, q.attempt"
 )
 _PUT = schema.ADD_JUDGMENT.replace("INSERT", "INSERT OR REPLACE", 1).replace(" ON CONFLICT DO NOTHING", "")
+_ADD = "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)"
 _SET_READING = "UPDATE attempts SET reading = ?, parser_version = ? WHERE id = ?"
 
 
@@ -103,9 +104,8 @@ class Revision:
 
     def document(self) -> dict[str, Any]:
         """As JSON-able data."""
-        data = {"revision": self.number, **asdict(self)}
-        del data["number"], data["changes"]
-        return data | self.changes
+        names = ("kind", "made_at", "parser_version")
+        return {"revision": self.number, **{name: getattr(self, name) for name in names}, **self.changes}
 
     def text(self) -> str:
         """As a person reads it."""
@@ -118,8 +118,6 @@ class Revision:
 
 
 class Revisions:
-    """The revisions of one ledger."""
-
     def __init__(self, db: Database) -> None:
         self._db = db
 
@@ -159,27 +157,17 @@ class Revisions:
         """
         with self._db.transaction():
             from_revision = self._from_revision()
-            for shard, judge_name, model_name, trials in self._to_retry(from_revision, states, judge, model):
-                self._db.change_many(
-                    schema.PUT_PENDING,
-                    [
-                        (
-                            shard,
-                            position,
-                            key,
-                            judge_name,
-                            model_name,
-                            RETRY,
-                            history_text(_history_for_retry(from_revision, *old)),
-                        )
-                        for position, key, *old in trials
-                    ],
-                )
+            for shard, *names, trials in self._to_retry(from_revision, states, judge, model):
+                rows = [
+                    (shard, position, key, *names, RETRY, history_text(_history_for_retry(from_revision, *old)))
+                    for position, key, *old in trials
+                ]
+                self._db.change_many(schema.PUT_PENDING, rows)
             self._db.change(schema.PUT_META, RETRY, str(from_revision))
 
     def _from_revision(self) -> int:
         """The revision at which the retry under way began; without one, that which stands."""
-        begun = self._db.rows("SELECT value FROM meta WHERE key = 'retry'")
+        begun = self._db.rows(schema.META, RETRY)
         return int(begun[0][0]) if begun else self.current()
 
     def _to_retry(
@@ -200,7 +188,7 @@ class Revisions:
                 for shard, position, key, judge, model, *states in self._db.stream(_OLD_AND_NEW):
                     old, new = JudgmentState(*states[: len(JUDGED)]), JudgmentState(*states[len(JUDGED) :])
                     changes.add((judge, model), old, new, (shard, position), key)
-                revision = self._add(RETRY, parser_version, changes.document())
+                revision = self.begin(RETRY, parser_version, changes.document())
                 self._db.change(_REPLACE, revision.number)
                 self._db.change("DELETE FROM renewed")
             if not self.waiting_again():
@@ -218,7 +206,7 @@ class Revisions:
             self._db.change_many(_ADD_REPLY, self._places())
             for statement in _SORT:
                 self._db.change(statement)
-            yield Rescoring(self._db, self.current() + 1, self.parser_versions(), self._add)
+            yield Rescoring(self._db, self)
             self._db.change("DROP TABLE replies")
 
     def _places(self) -> Iterator[tuple[bytes, int, int, int]]:
@@ -227,12 +215,10 @@ class Revisions:
             size = len(keys) // 16
             yield from ((keys[at * 16 : at * 16 + 16], attempt, at, size) for at in range(size))
 
-    def _add(self, kind: str, parser_version: str, changes: dict[str, Any]) -> Revision:
+    def begin(self, kind: str, parser_version: str, changes: dict[str, Any]) -> Revision:
+        """The next revision, from now on; inside a transaction."""
         revision = Revision(self.current() + 1, kind, time.time(), parser_version, changes)
-        self._db.change(
-            "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)",
-            *(revision.number, kind, revision.made_at, parser_version, json.dumps(changes, ensure_ascii=False)),
-        )
+        add_revision(self._db, revision)
         return revision
 
 
@@ -250,16 +236,13 @@ class StoredJudgment:
 class Rescoring:
     """All judgments while they are read again. `number` is the revision that this will be, if anything changes."""
 
-    def __init__(
-        self, db: Database, number: int, versions_before: list[str], add: Callable[[str, str, dict[str, Any]], Revision]
-    ) -> None:
-        self.number = number
+    def __init__(self, db: Database, revisions: Revisions) -> None:
+        self.number = revisions.current() + 1
         self._db = db
-        self._versions_before = versions_before
-        self._add = add
+        self._revisions = revisions
+        self._versions_before = revisions.parser_versions()
 
     def judgments(self, shard: int) -> list[StoredJudgment]:
-        """The judgments of a shard."""
         columns = ", ".join(schema.JUDGMENT_COLUMNS)
         rows = self._db.rows(f"SELECT {columns} FROM judgments WHERE shard = ? ORDER BY position", shard)
         return [StoredJudgment(*schema.judgment_from_row(row)) for row in rows]
@@ -278,23 +261,14 @@ class Rescoring:
         for position, place, size, *reply in self._db.stream(_REPLIES, shard):
             yield position, place, size, dict(zip(REPLY, reply, strict=True))
 
-    def replace(self, judgments: Iterable[StoredJudgment]) -> None:
-        """Writes judgments that stand there anew; a trial that has a score now no longer waits to be judged again."""
+    def write(self, shard: int, judgments: Iterable[StoredJudgment], added: int) -> None:
+        """Writes judgments of a shard, `added` of them of trials that had none; what has a score waits no longer."""
         for stored in judgments:
-            self._put(stored)
+            self._db.change(_PUT, *schema.judgment_row(stored.judgment, stored.attempt, stored.revision))
             if stored.judgment.state == "scored":
-                self._db.change(schema.DROP_PENDING, stored.judgment.shard, stored.judgment.position)
-
-    def add(self, shard: int, judgments: Sequence[StoredJudgment]) -> None:
-        """Adds the judgments of trials that waited for one."""
-        for stored in judgments:
-            self._put(stored)
-            self._db.change(schema.DROP_PENDING, shard, stored.judgment.position)
-        if judgments:
-            self._db.change(schema.ADD_DONE, len(judgments), shard)
-
-    def _put(self, stored: StoredJudgment) -> None:
-        self._db.change(_PUT, *schema.judgment_row(stored.judgment, stored.attempt, stored.revision))
+                self._db.change(schema.DROP_PENDING, shard, stored.judgment.position)
+        if added:
+            self._db.change(schema.ADD_DONE, added, shard)
 
     def set_readings(self, readings: Iterable[tuple[str | None, str | None, int]]) -> None:
         """Say what attempts were read as: reading, parser version, id."""
@@ -303,15 +277,17 @@ class Rescoring:
     def finish(self, parser_version: str, changes: RevisionDiff) -> Revision:
         """Make the new revision of what was written."""
         document = {"parser_versions_before": self._versions_before} | changes.document()
-        return self._add("rescore", parser_version, document)
+        return self._revisions.begin("rescore", parser_version, document)
+
+
+def add_revision(db: Database, revision: Revision) -> None:
+    """Inside a transaction."""
+    changes = json.dumps(revision.changes, ensure_ascii=False)
+    db.change(_ADD, revision.number, revision.kind, revision.made_at, revision.parser_version, changes)
 
 
 def _history_for_retry(from_revision: int, attempts: int, *rest: Any) -> TrialProgress:
     """The history of a judged trial whose retry budgets begin anew."""
     *usage, official = rest
-    return TrialProgress(
-        retry=from_revision + 1,
-        attempts=attempts,
-        usage=Usage(*usage),
-        official=None if official is None else bool(official),
-    )
+    official = None if official is None else bool(official)
+    return TrialProgress(retry=from_revision + 1, attempts=attempts, usage=Usage(*usage), official=official)

@@ -49,16 +49,11 @@ def describe_differences(path: str, before: Any, now: Any) -> Iterator[str]:
 def excerpt(before: str, now: str) -> str:
     """`…text [was] → [is] text…`, from the first word that differs, with a little of what stands around it."""
     start = _word_start(before, _common(before, now))
-    end = _common(before[start:][::-1], now[start:][::-1])
-    end = _word_start(before[::-1], end)
-    ends = len(before) - end, len(now) - end
-    opening = before[_word_start(before, max(0, start - _CONTEXT)) : start]
-    closing = before[ends[0] : ends[0] + _CONTEXT]
-    return (
-        ("…" if start > _CONTEXT else "")
-        + f"{_flat(opening)}[{_cut(before[start : ends[0]])}] → [{_cut(now[start : ends[1]])}]{_flat(closing)}"
-        + ("…" if end > _CONTEXT else "")
-    )
+    end = _word_start(before[::-1], _common(before[start:][::-1], now[start:][::-1]))
+    was, is_ = before[start : len(before) - end], now[start : len(now) - end]
+    opening = ("…" if start > _CONTEXT else "") + _flat(before[_word_start(before, max(0, start - _CONTEXT)) : start])
+    closing = _flat(before[start + len(was) :][:_CONTEXT]) + ("…" if end > _CONTEXT else "")
+    return f"{opening}[{_cut(was)}] → [{_cut(is_)}]{closing}"
 
 
 def _word_start(text: str, place: int) -> int:
@@ -69,8 +64,8 @@ def _word_start(text: str, place: int) -> int:
 
 def _common(one: str, other: str) -> int:
     """How many characters both start with."""
-    most = min(len(one), len(other))
-    return next((place for place in range(most) if one[place] != other[place]), most)
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _text(value: Any) -> str:
@@ -85,7 +80,6 @@ def _cut(text: str) -> str:
 
 
 def _flat(text: str) -> str:
-    """On one line, whatever the text holds."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda character: json.dumps(character[0])[1:-1], text)
 
 
@@ -106,8 +100,6 @@ def jurybox_version() -> str:
 
 
 class RunDirectory:
-    """Paths, lock and manifest of one run."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest_file = path / "manifest.json"

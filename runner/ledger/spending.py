@@ -35,7 +35,7 @@ class Spending:
         return cost_of(*settled)
 
     def reserved(self) -> CostBound:
-        """What more may have been billed, or may yet be."""
+        """What may have been billed beyond all that is settled, by requests of dead senders mostly, or may yet be."""
         (bound,) = self._db.rows(schema.RESERVED)
         return CostBound(*bound)
 

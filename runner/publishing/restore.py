@@ -16,7 +16,7 @@ import platform
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from runner.filesystem import sync
 from runner.ledger import schema, segments
 from runner.ledger.database import Database
 from runner.ledger.revision_diff import WAITING, JudgmentState, RevisionDiff
-from runner.ledger.revisions import JUDGED, RETRY, Revision
+from runner.ledger.revisions import JUDGED, RETRY, Revision, add_revision
 from runner.ledger.run_directory import REBUILT, RunDirectory, check_same_meaning
 from runner.ledger.segments import Published
 
@@ -44,7 +44,6 @@ _SPEND = (
     f" SELECT judge, model, count(*), {', '.join(f'sum({name})' for name in schema.USAGE_COLUMNS)}, count(status)"
     " FROM attempts GROUP BY judge, model"
 )
-_ADD_REVISION = "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)"
 ROWS_AT_ONCE = 5_000
 
 Row = dict[str, Any]
@@ -153,7 +152,7 @@ class _LedgerFiller:
                 revisions = json.loads(place.read(name) or b"[]")
         with self._db.transaction():
             for each in revisions:
-                self._add_revision(each)
+                add_revision(self._db, Revision(**each))
         renewed = place.names(RENEWED)
         # By revision; what a retry brought of one came before all of it.
         files = [(_edition(name)[1], 1, name) for name in names if name.endswith(".parquet")]
@@ -179,12 +178,7 @@ class _LedgerFiller:
                     after = JudgmentState(*(judgment[_RETIRED.index(column)] for column in JUDGED))
                     changes.add((row["judge"], row["model"]), before, after, (0, 0), key)
                     self._db.change(_ADD_RETIRED, *judgment)
-            self._add_revision(asdict(Revision(revision, RETRY, time.time(), PARSER_VERSION, changes.document())))
-
-    def _add_revision(self, revision: Row) -> None:
-        changes = json.dumps(revision["changes"], ensure_ascii=False)
-        values = [revision[name] for name in ("number", "kind", "made_at", "parser_version")]
-        self._db.change(_ADD_REVISION, *values, changes)
+            add_revision(self._db, Revision(revision, RETRY, time.time(), PARSER_VERSION, changes.document()))
 
     def _rows(self, name: str) -> Iterator[Row]:
         content = self._mirror.place.read(name)

@@ -93,7 +93,7 @@ def build(
         serving=_sorted(served_versions(counts, scales), order),
         costs=_sorted(_costs(config, counts, ledger), order),
         earlier=ledger.earlier(),
-        unsettled=ledger.reserved(),
+        unsettled=ledger.spending.reserved(),
         susceptibility=_sorted(injection_stats(counts, scales, choices, [kind.name for kind in KINDS]), order),
         over_limit=tuple(OverLimit(*entry) for entry in over_limit(counts, config.max_unscored)),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runner.dataset import SampleSummary
-from runner.ledger.ledger import Spend
+from runner.ledger.batch_writer import Spend
 from runner.stats.agreement import Agreement
 from runner.stats.batch_effects import BatchEffect
 from runner.stats.injection_stats import InjectionStats

@@ -119,8 +119,7 @@ class _Shard:
                 scored += self._scored(position, read)
         for position in left & self._judged.keys():
             replaced += self._replaced(self._judged[position], [])
-        self._open.replace(replaced)
-        self._open.add(self._shard.id, scored)
+        self._open.write(self._shard.id, [*replaced, *scored], added=len(scored))
         self._open.set_readings(self._readings.values())
         return bool(replaced or scored or self._readings)
 
