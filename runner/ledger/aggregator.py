@@ -73,7 +73,6 @@ class Aggregator(Ledger):
         return self.segments.begin_segment(rows)
 
     def finish_segment(self, number: int) -> None:
-        """A segment is published."""
         self.segments.finish_segment(number)
 
 

@@ -64,7 +64,6 @@ class Database:
             )  # fmt: skip
 
     def close(self) -> None:
-        """Closes the file."""
         with self._errors():
             self._sqlite.close()
 
@@ -93,7 +92,6 @@ class Database:
         return None if row is None else row[0]
 
     def rows(self, sql: str, *parameters: Any) -> list[Row]:
-        """All rows."""
         with self._errors():
             return self._sqlite.execute(sql, parameters).fetchall()
 
@@ -107,7 +105,6 @@ class Database:
         return self._sqlite.execute(sql, parameters).rowcount
 
     def change_many(self, sql: str, rows: Iterable[Row]) -> None:
-        """Executes once per row."""
         self._sqlite.executemany(sql, rows)
 
     def _prepare(self) -> None:
@@ -195,5 +192,4 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def wal_path(path: Path) -> Path:
-    """SQLite's write-ahead log of a database."""
     return path.with_name(f"{path.name}-wal")

@@ -99,7 +99,6 @@ class Ledger:
             return int(self._db.value("SELECT coalesce(sum(done), 0) FROM shards"))
 
     def shards(self) -> list[ShardRow]:
-        """The plan, in order of id."""
         return [ShardRow(Shard(*row[:-1]), row[-1]) for row in self._db.rows(schema.SHARDS)]
 
     # --- recording
@@ -121,23 +120,19 @@ class Ledger:
         return outcome
 
     def set_meta(self, key: str, value: str) -> None:
-        """Keeps a value with the run."""
         with self._db.transaction():
             self._db.change(schema.PUT_META, key, value)
 
     # --- reading
 
     def meta(self, key: str) -> str | None:
-        """A value kept with the run."""
         rows = self._db.rows(schema.META, key)
         return str(rows[0][0]) if rows else None
 
     def done_positions(self, shard: int) -> set[int]:
-        """The trials of a shard that have a judgment."""
         return {position for (position,) in self._db.rows("SELECT position FROM judgments WHERE shard = ?", shard)}
 
     def pending_positions(self, shard: int) -> set[int]:
-        """The trials of a shard that wait to be judged again."""
         return {position for (position,) in self._db.rows("SELECT position FROM pending WHERE shard = ?", shard)}
 
     def unfinished_trials(self, trials: Iterable[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:

@@ -39,7 +39,6 @@ class JudgmentState:
         return self == other or self.document() == other.document()
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
         texts = {"verdict": self.verdict, "scores": self.scores}
         return asdict(self) | {name: None if text is None else json.loads(text) for name, text in texts.items()}
 
@@ -94,7 +93,6 @@ class RevisionDiff:
             change.examples.append(item | {"key": key.hex()})
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
         return {
             "changed": self.changed,
             "unchanged": sum(counted.unchanged for counted in self.judge_models.values()),

@@ -36,7 +36,7 @@ _OLD_AND_NEW = (
     f" {', '.join(f'r.{name}' for name in JUDGED)} FROM renewed r CROSS JOIN judgments j"
     " ON j.shard = r.shard AND j.position = r.position JOIN shards s ON s.id = r.shard"
 )
-_OTHER_COLUMNS = ", ".join(name for name in schema.JUDGMENT_COLUMNS if name != "revision")
+_OTHER_COLUMNS = ", ".join(schema.OTHER_COLUMNS)
 _REPLACE = (
     f"INSERT OR REPLACE INTO judgments ({_OTHER_COLUMNS}, revision) SELECT {_OTHER_COLUMNS}, ? FROM renewed"
     " ORDER BY shard, position"
@@ -103,12 +103,10 @@ class Revision:
     """The document of `RevisionDiff`."""
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
         names = ("kind", "made_at", "parser_version")
         return {"revision": self.number, **{name: getattr(self, name) for name in names}, **self.changes}
 
     def text(self) -> str:
-        """As a person reads it."""
         how = "judged again"
         if self.kind == "rescore":
             others = [version for version in self.changes["parser_versions_before"] if version != self.parser_version]
@@ -224,8 +222,6 @@ class Revisions:
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgment:
-    """A judgment as it stands in the ledger."""
-
     judgment: Judgment
     attempt: int | None
     """Id of the one that decided."""
@@ -275,7 +271,6 @@ class Rescoring:
         self._db.change_many(_SET_READING, readings)
 
     def finish(self, parser_version: str, changes: RevisionDiff) -> Revision:
-        """Make the new revision of what was written."""
         document = {"parser_versions_before": self._versions_before} | changes.document()
         return self._revisions.begin("rescore", parser_version, document)
 

@@ -105,8 +105,6 @@ class RunDirectory:
         self.manifest_file = path / "manifest.json"
         self.items = path / "items"
         self.ledger = path / "run.db"
-        self.results = path / "results"
-        self.attempts = path / "attempts"
         self.left_abruptly = False
         """Whether who held the directory last was killed, or left at once. Known while it is held."""
 
@@ -188,7 +186,6 @@ class RunDirectory:
             os.close(descriptor)
 
     def manifest(self) -> dict[str, Any] | None:
-        """The manifest, or None where no run has begun here."""
         try:
             text = self.manifest_file.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -207,7 +204,6 @@ class RunDirectory:
         return manifest
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Replace the manifest in one step."""
         with translate_full_disk(self.path), replace_file(self.manifest_file) as file:
             file.write(json.dumps(manifest, indent=2, ensure_ascii=False).encode())
 
@@ -245,13 +241,13 @@ def manifest_of(
         "jurybox": jurybox_version(),
         "name": config.name,
         "config": _without_secrets(config),
-        "judges": {judge.name: _judge(judge) for judge in judges},
+        "judges": {
+            judge.name: {"fingerprint": judge.fingerprint, "source": judge.source}
+            | ({"code": judge.code} if judge.code else {})
+            for judge in judges
+        },
         "meaning": meaning_of(config, judges, judge_models),
     }
-
-
-def _judge(judge: Judge) -> dict[str, str]:
-    return {"fingerprint": judge.fingerprint, "source": judge.source} | ({"code": judge.code} if judge.code else {})
 
 
 def _without_secrets(config: RunConfig) -> dict[str, Any]:

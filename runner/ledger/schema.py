@@ -44,6 +44,7 @@ _OUTCOME = f"""
 
 USAGE_COLUMNS, ATTEMPT_COLUMNS, OUTCOME_COLUMNS = _names(_USAGE), _names(_ATTEMPT), _names(_OUTCOME)
 JUDGMENT_COLUMNS = ("shard", "position", "key", *OUTCOME_COLUMNS)
+OTHER_COLUMNS = tuple(name for name in JUDGMENT_COLUMNS if name != "revision")
 REPLY_COLUMNS = (
     "answer_text", "reasoning_text", "refusal_text", "finish_reason", "served_model", "system_fingerprint",
 )  # fmt: skip

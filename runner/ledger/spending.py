@@ -69,7 +69,6 @@ class Starvation:
         self._waiting: dict[str, CostBound] = {}
 
     def observe(self, batch: Batch, ack: Ack) -> None:
-        """A batch was committed."""
         if ack.left is None:
             return
         if not self._left.covers(ack.left):
@@ -82,7 +81,6 @@ class Starvation:
 
     @property
     def senders(self) -> frozenset[str]:
-        """Those that are starved."""
         return frozenset(self._waiting)
 
     def describe(self) -> str | None:

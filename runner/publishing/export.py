@@ -37,8 +37,6 @@ _FORMULA = r"^[=+\-@]"
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What an export wrote."""
-
     rows: int
     left_out: int
     """Rows without a verdict, which the format has no place for."""

@@ -42,8 +42,6 @@ class LostOwnership(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of the log."""
-
     segment: int
     writer: str
     edition: int
@@ -60,8 +58,6 @@ class Entry:
 
 
 class Mirror:
-    """One run's mirror."""
-
     def __init__(self, place: ObjectStore) -> None:
         self.place = place
 
@@ -84,18 +80,15 @@ class Mirror:
             )
 
     def manifest(self) -> dict[str, Any] | None:
-        """The run's manifest as it was published last."""
         content = self.place.read(MANIFEST)
         return None if content is None else _data(self.place, MANIFEST, content)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Publish the manifest, in the place of the one before."""
         self.place.replace(MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False).encode())
 
     # --- the log
 
     def entry(self, number: int) -> Entry | None:
-        """An entry of the log."""
         name = _entry_name(number)
         content = self.place.read(name)
         if content is None:
@@ -104,7 +97,6 @@ class Mirror:
         return Entry(**data | {"files": tuple(data["files"])})
 
     def last_entry(self) -> Entry | None:
-        """The last entry of the log."""
         names = self.place.names(LOG)
         return self.entry(int(names[-1].rpartition("/")[2].partition(".")[0])) if names else None
 
@@ -145,12 +137,10 @@ def files_of(segment: Segment) -> tuple[str, ...]:
 
 
 def edition_folder(edition: int, revision: int) -> str:
-    """Where the results of an edition are."""
     return f"{RESULTS}/{edition:05d}-r{revision}"
 
 
 def parquet(frames: Iterable[pl.DataFrame], columns: Mapping[str, Any]) -> bytes:
-    """The frames as one Parquet file."""
     buffer = io.BytesIO()
     write_parquet(buffer, frames, columns)
     return buffer.getvalue()

@@ -51,8 +51,6 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RestoredLedger:
-    """What came back."""
-
     url: str
     attempts: int
     lacking: int
@@ -61,7 +59,6 @@ class RestoredLedger:
 
     @property
     def text(self) -> str:
-        """For people."""
         counts = f"{self.judgments:,} judgments and {self.attempts:,} requests"
         lacking = f"; {self.lacking:,} requests are not there any more" if self.lacking else ""
         return f"there was no run.db here: rebuilt from {self.url}, {counts}{lacking}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,14 +18,13 @@ from runner.publishing.result_frames import COLUMNS, attempt_frames, judgment_fr
 from runner.stats.agreement import agreement, people, people_agreement
 from runner.stats.batch_effects import BatchEffect, batch_effects
 from runner.stats.clustered_errors import ClusterSums
-from runner.stats.counting import Counts, add, count, over_limit
+from runner.stats.counting import Counts, add, count, count_echoes, over_limit
 from runner.stats.injection_stats import injection_stats
 from runner.stats.malformed_examples import BEGINNING, END, top_examples
 from runner.stats.metrics import Latency, latencies, results
 from runner.stats.model_drift import served_versions
 from runner.stats.parse_stats import Call, coercions, first_replies, parse_paths, step_calls
 from runner.stats.summaries import PAIR
-from runner.stats.verdict_counts import count_echoes
 
 from .failures import Failures
 from .model import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, ParseSummary, Report
@@ -45,7 +45,6 @@ def build(
     staged: Staged,
     ledger: Ledger,
 ) -> Report:
-    """The report of a run as it stands."""
     labels = config.items.labels
     scales = {judge.name: judge.scales() for judge in judges.values()}
     choices = {judge.name: judge.choices for judge in judges.values() if judge.choices}
@@ -54,7 +53,8 @@ def build(
     questions = ClusterSums(staged.coverage if config.repeats > 1 else staged.several, scales)
     failures = Failures()
     frames = failures.watch(questions.watch(judgment_frames(staged, ledger, config, judges)))
-    counts = add(count(frame, labels, scales, choosing) for frame in frames) or count(pl.DataFrame(schema=COLUMNS))
+    # One without trials first, for there may be none.
+    counts = add(count(frame, labels, scales, choosing) for frame in chain([pl.DataFrame(schema=COLUMNS)], frames))
     own = [row for row in ledger.shards() if not staged.is_control(row.shard.first_row)]
     rows = max((row.shard.first_row + row.shard.rows for row in own), default=0)
     macro = {judge.name: judge.slices.macro for judge in judges.values()}

@@ -16,7 +16,6 @@ class DisplayedReport(Report):
 
     @classmethod
     def of(cls, report: Report) -> DisplayedReport:
-        """The same report, ready to be shown."""
         return cls(**{field.name: getattr(report, field.name) for field in fields(report)})
 
     def __str__(self) -> str:

@@ -34,8 +34,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A trial that ended in an error."""
-
     state: str
     judge: str
     model: str

@@ -207,12 +207,10 @@ def _suspect_notices(entries: Sequence[InjectionStats]) -> Iterator[str]:
 
 
 def describe_unsettled(bound: CostBound) -> str:
-    """In one line, for a report and for a status."""
     most = f"{counted(bound.requests, 'request')}, {bound.tokens:,} tokens"
     most = f"{usd(bound.usd)} ({most})" if bound.nano_usd else most
     return f"Up to {most} more may have been billed: requests in flight when a process ended, or without an answer."
 
 
 def unsettled_document(bound: CostBound) -> dict[str, Any]:
-    """As JSON-able data."""
     return {"requests": bound.requests, "tokens": bound.tokens, "cost_usd": bound.usd}

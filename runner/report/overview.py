@@ -83,7 +83,6 @@ def _kappa(entry: Agreement) -> str:
 
 
 def cost_line(report: Report) -> str:
-    """What all requests took."""
     tokens_in = sum(cost.usage.input_tokens for cost in report.costs) + report.earlier.usage.input_tokens
     tokens_out = sum(cost.usage.output_tokens for cost in report.costs) + report.earlier.usage.output_tokens
     price = "no price known" if report.cost_usd is None else usd(report.cost_usd)

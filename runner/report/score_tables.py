@@ -54,7 +54,6 @@ def _key(result: Result) -> tuple[str, str, str]:
 
 
 def _official(line: Line) -> str:
-    """The official reading's share of yes."""
     return number(line.official.value if line.official else None)
 
 
@@ -272,7 +271,6 @@ def coverage(report: Report) -> Table:
 
 
 def reasons(report: Report) -> Table:
-    """Why trials have no score."""
     rows = [
         (*_key(result), state, reason, f"{count:,}")
         for result in report.results

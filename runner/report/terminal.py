@@ -115,7 +115,6 @@ class _Printer:
             self._print_line(line)
 
     def print_sections(self, chosen: Collection[str]) -> None:
-        """The sections, in the report's order."""
         self._print_head()
         for name in SECTIONS:
             if name in chosen and name == NOTICES and self._notices:

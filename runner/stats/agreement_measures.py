@@ -81,12 +81,10 @@ def spearman(left: Values, right: Values, weights: Weights) -> Measured:
 
 
 def mae(left: Values, right: Values, weights: Weights) -> Measured:
-    """The mean absolute difference."""
     return _ratio(weights @ np.abs(left - right), weights.sum(axis=1))
 
 
 def rmse(left: Values, right: Values, weights: Weights) -> Measured:
-    """The root of the mean squared difference."""
     return np.sqrt(_ratio(weights @ (left - right) ** 2, weights.sum(axis=1)))
 
 
@@ -147,7 +145,6 @@ def _ranks(values: Values, weights: Weights) -> tuple[Weights, NDArray[np.bool_]
 
 
 def _constant(values: Values, weights: Weights) -> NDArray[np.bool_]:
-    """Where a side has only one value with any weight."""
     place, levels = _levels(values)
     return np.asarray((_by_level(weights, place, levels) > 0).sum(axis=1) <= 1)
 
@@ -244,7 +241,6 @@ class Side:
         return not self.graded or self.threshold is not None
 
     def cut(self, values: Values) -> Values:
-        """As ones and zeros."""
         return np.asarray(values >= self.threshold if self.graded else values == 1, dtype=float)
 
 

@@ -28,7 +28,6 @@ class Rate:
 
 
 def rate(hits: int, n: int) -> Rate:
-    """The share of hits, with its Wilson score interval."""
     if n == 0:
         return Rate(hits, n, None, None, None)
     return Rate(hits, n, hits / n, *wilson(hits / n, n))

@@ -38,8 +38,6 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class InjectionStats:
-    """One judge × model."""
-
     judge: str
     model: str
     controls: tuple[Part, ...]

@@ -15,10 +15,9 @@ import polars as pl
 
 from judges import STATES, Scale
 
-from .counting import Counts
+from .counting import Counts, values_of
 from .estimators import Rate, percentile, rate, unweighted
 from .summaries import PAIR, RESULT, ScoreSummary, Subset, subsets
-from .verdict_counts import values_of
 
 Key = tuple[str, str, str]
 """judge, model, system."""
@@ -64,8 +63,6 @@ class Macro:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One judge × model × system."""
-
     judge: str
     model: str
     system: str
@@ -160,7 +157,6 @@ def _line(subset: Subset, scales: Mapping[str, Scale], official: bool) -> Line:
 
 
 def _details(counts: Counts) -> dict[Key, dict[str, dict[str, int]]]:
-    """judge, model, system → state → stage or reason → trials, the commonest first."""
     entries: dict[Key, dict[str, dict[str, int]]] = {}
     table = counts["details"].sort("n", "detail", descending=[True, False])
     for judge, model, system, state, detail, n in table.select(*RESULT, "state", "detail", "n").rows():
@@ -171,7 +167,6 @@ def _details(counts: Counts) -> dict[Key, dict[str, dict[str, int]]]:
 
 
 def _values(counts: Counts) -> dict[tuple[str, ...], dict[float, int]]:
-    """judge, model, system, score → value → trials."""
     entries: dict[tuple[str, ...], dict[float, int]] = {}
     for *key, value, n in counts["values"].select(*RESULT, "score", "value", "n").sort("value").rows():
         entries.setdefault(tuple(key), {})[value] = n
@@ -188,7 +183,6 @@ def _macro(score: str, groups: Mapping[str | None, Line]) -> Macro:
 
 
 def latencies(counts: Counts) -> dict[tuple[str, str], Latency]:
-    """Latency percentiles per judge × model."""
     buckets: dict[tuple[str, str], list[tuple[int, int]]] = {}
     for judge, model, bucket, n in counts["latency"].select(*PAIR, "bucket", "n").rows():
         buckets.setdefault((judge, model), []).append((bucket, n))

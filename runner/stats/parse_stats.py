@@ -59,12 +59,10 @@ class Call(NamedTuple):
 
     @property
     def step(self) -> str:
-        """The stage without its number."""
         return kind_of(self.stage)
 
     @property
     def usage(self) -> Usage:
-        """What they took together."""
         return Usage(*self[-5:])
 
 

@@ -15,9 +15,8 @@ from judges import Scale
 from runner.messages import BLOCK_MARKER
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS
 from runner.stats.batch_effects import batch_effects
-from runner.stats.counting import Counts, add, count
+from runner.stats.counting import MAX_VALUES, Counts, add, count, count_echoes, values_of
 from runner.stats.metrics import results
-from runner.stats.verdict_counts import MAX_VALUES, count_echoes, values_of
 
 SCALES = {
     "graded": {"score": Scale(False, 0, 5, 1, at_least=4), "half": Scale(False, 1, 10, 0.5)},
