@@ -9,7 +9,7 @@ from typing import Any
 from runner.stats.agreement import Agreement
 from runner.stats.batch_effects import BatchEffect
 from runner.stats.estimators import Metric
-from runner.stats.injection_stats import InjectionStats, Part
+from runner.stats.injection_stats import InjectionStats, TrialGroup
 from runner.stats.metrics import Line, Result
 
 from .model import SCHEMA_VERSION, Cost, ParseSummary, Report
@@ -130,7 +130,7 @@ def _injection(entry: InjectionStats) -> dict[str, Any]:
     }
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: TrialGroup) -> dict[str, Any]:
     return {name: value for name, value in asdict(part).items() if name != "name"} | {"not_done": part.not_done}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from runner.stats.batch_effects import BatchEffect, Part
+from runner.stats.batch_effects import BatchEffect, BatchPart
 from runner.stats.injection_stats import InjectionStats
 from runner.stats.model_drift import ServedVersion
 from runner.stats.parse_stats import Bias, ParsePaths
@@ -173,7 +173,7 @@ def _batch_notices(entry: BatchEffect) -> Iterator[str]:
         yield f"{whose} by place in the batch beyond chance ({p_value(entry.by_place.p)}): {_ends(entry.places)}."
 
 
-def _ends(parts: Sequence[Part]) -> str:
+def _ends(parts: Sequence[BatchPart]) -> str:
     """The lowest and the highest mean, of those that were compared."""
     tested = [part for part in parts if part.score.n >= LEAST_GROUP]
     means = sorted((part.score.value, part.at) for part in tested if part.score.value is not None)

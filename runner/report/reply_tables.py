@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from runner.stats.batch_effects import BatchEffect, Part
+from runner.stats.batch_effects import BatchEffect, BatchPart
 from runner.stats.estimators import Rate
 from runner.stats.parse_stats import UNSCORED, FirstReplies, ParsePath, ParsePaths
 from runner.stats.significance import LEAST_GROUP, Difference
@@ -223,11 +223,11 @@ def _echoed(share: Rate | None) -> tuple[str, str]:
     return (NONE, NONE) if share is None else (f"{share.n:,}", f"{share.hits:,} ({share.hits / share.n:.2%})")
 
 
-def _shown(entry: BatchEffect) -> tuple[Part, ...]:
+def _shown(entry: BatchEffect) -> tuple[BatchPart, ...]:
     return (*entry.sizes, *([entry.marked] if entry.marked else []), *entry.depths, *entry.places)
 
 
-def _cells(part: Part | None) -> tuple[str, str, str]:
+def _cells(part: BatchPart | None) -> tuple[str, str, str]:
     if part is None:
         return "0", NONE, NONE
     return f"{part.trials:,}", number(part.score.value), interval(part.score)
@@ -238,7 +238,7 @@ def _whose(report: Report, entry: BatchEffect) -> str:
 
 
 def _batch_tests(entry: BatchEffect) -> str:
-    found: list[tuple[str, Difference | None, tuple[Part, ...]]] = [
+    found: list[tuple[str, Difference | None, tuple[BatchPart, ...]]] = [
         ("size", entry.by_size, entry.sizes),
         ("place", entry.by_place, entry.places),
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import astuple
 from operator import attrgetter
 
-from runner.stats.injection_stats import Part
+from runner.stats.injection_stats import TrialGroup
 from runner.stats.malformed_examples import abridge
 from runner.stats.significance import LEAST_GROUP
 
@@ -116,7 +116,7 @@ def _part_columns(part: str) -> tuple[TableColumn, ...]:
     )  # fmt: skip
 
 
-def _part_cells(part: Part) -> Iterator[tuple[str, ...]]:
+def _part_cells(part: TrialGroup) -> Iterator[tuple[str, ...]]:
     """judged, trials, unscored, share, interval, mean: a row for each score or choice."""
     counts = f"{part.planned:,}", f"{part.unscored:,}"
     for label, share in part.choices.items():

@@ -61,12 +61,10 @@ class ClusterSums:
         cells = {tuple(row[name] for name in _CELL): row for row in self._errors().iter_rows(named=True)}
         clustered = []
         for result in results:
-            scores = {
-                name: _cluster(entry, row)
-                if (row := cells.get((result.judge, result.model, result.system, name)))
-                else entry
-                for name, entry in result.overall.scores.items()
-            }
+            scores = dict(result.overall.scores)
+            for name, entry in scores.items():
+                if row := cells.get((result.judge, result.model, result.system, name)):
+                    scores[name] = _cluster(entry, row)
             clustered.append(replace(result, overall=replace(result.overall, scores=scores)))
         return clustered
 

@@ -7,6 +7,7 @@ Scores over the scored trials with their bounds over all, slices, percentiles; a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -115,7 +116,7 @@ def results(
         line = _line(subset, own_scales, has_official)
         of_groups = {name: _line(part, own_scales, has_official) for name, part in groups[key].items()}
         wanted = macro.get(judge, False)
-        rates = {name: part.official.value if part.official else None for name, part in of_groups.items()}
+        rates = (part.official.value if part.official else None for part in of_groups.values())
         states = details.get(key, {})
         entries.append(
             Result(
@@ -143,16 +144,15 @@ def results(
 
 def _by_result(parts: Mapping[tuple[Any, ...], Subset]) -> dict[Key, dict[Any, Subset]]:
     """judge, model, system → name → its part, by name."""
-    entries: dict[Key, dict[Any, Subset]] = {}
+    entries: defaultdict[Key, dict[Any, Subset]] = defaultdict(dict)
     for (judge, model, system, name), part in sorted(parts.items(), key=lambda entry: str(entry[0][3])):
-        entries.setdefault((judge, model, system), {})[name] = part
+        entries[judge, model, system][name] = part
     return entries
 
 
 def _line(subset: Subset, scales: Mapping[str, Scale], official: bool) -> Line:
-    counts = subset.counts
-    reading = rate(counts["official_hits"], counts["official_n"]) if official else None
-    states = {state: counts[state] for state in STATES}
+    reading = rate(subset.counts["official_hits"], subset.counts["official_n"]) if official else None
+    states = {state: subset.counts[state] for state in STATES}
     return Line(planned=subset.n, scores=subset.scores(scales), official=reading, **states)
 
 
@@ -167,26 +167,20 @@ def _details(counts: Counts) -> dict[Key, dict[str, dict[str, int]]]:
 
 
 def _values(counts: Counts) -> dict[tuple[str, ...], dict[float, int]]:
-    entries: dict[tuple[str, ...], dict[float, int]] = {}
+    entries: defaultdict[tuple[str, ...], dict[float, int]] = defaultdict(dict)
     for *key, value, n in counts["values"].select(*RESULT, "score", "value", "n").sort("value").rows():
-        entries.setdefault(tuple(key), {})[value] = n
+        entries[tuple(key)][value] = n
     return entries
 
 
 def _macro(score: str, groups: Mapping[str | None, Line]) -> Macro:
-    of_groups = {name: line.scores[score] for name, line in groups.items()}
-    strict = {
-        name: entry.strict.value if entry.strict and entry.kind == "binary" else None
-        for name, entry in of_groups.items()
-    }
-    return Macro(unweighted({name: entry.value for name, entry in of_groups.items()}), unweighted(strict))
+    of_groups = [line.scores[score] for line in groups.values()]
+    strict = (entry.strict.value if entry.strict and entry.kind == "binary" else None for entry in of_groups)
+    return Macro(unweighted(entry.value for entry in of_groups), unweighted(strict))
 
 
 def latencies(counts: Counts) -> dict[tuple[str, str], Latency]:
-    buckets: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    buckets: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for judge, model, bucket, n in counts["latency"].select(*PAIR, "bucket", "n").rows():
-        buckets.setdefault((judge, model), []).append((bucket, n))
-    return {
-        judge_model: Latency(*(percentile(held, share) for share in (0.5, 0.9, 0.99)))
-        for judge_model, held in buckets.items()
-    }
+        buckets[judge, model].append((bucket, n))
+    return {of: Latency(*(percentile(held, share) for share in (0.5, 0.9, 0.99))) for of, held in buckets.items()}
