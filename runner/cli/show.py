@@ -72,13 +72,12 @@ def export(
     reading: Annotated[Reading, typer.Option(help="For longmemeval: which reading is the label.")] = Reading.strict,
 ) -> None:
     """Write a run's judgments as rows."""
-    from runner.publishing.export import Selection
-    from runner.publishing.export import export as write
+    from runner.publishing.export import Selection, export_results
     from runner.session import open_run
 
     states = () if state is None else tuple(part.strip() for part in state.split(","))
     with open_run(run_directory) as opened:
-        written = write(
+        written = export_results(
             opened.config,
             opened.judges,
             opened.staged,

@@ -27,7 +27,7 @@ import polars as pl
 from runner.errors import ConfigError
 from runner.ledger.segments import Segment
 
-from .object_store import ObjectStore
+from .destination import Destination
 from .parquet_writer import write_parquet
 from .result_frames import ATTEMPT_COLUMNS, COLUMNS
 
@@ -58,7 +58,7 @@ class Entry:
 
 
 class Mirror:
-    def __init__(self, place: ObjectStore) -> None:
+    def __init__(self, place: Destination) -> None:
         self.place = place
 
     def run_id(self) -> str | None:
@@ -154,7 +154,7 @@ def _text(data: Any) -> bytes:
     return json.dumps(data, ensure_ascii=False).encode()
 
 
-def _data(place: ObjectStore, name: str, content: bytes) -> dict[str, Any]:
+def _data(place: Destination, name: str, content: bytes) -> dict[str, Any]:
     try:
         data: dict[str, Any] = json.loads(content)
     except ValueError:

@@ -32,8 +32,8 @@ from runner.ledger.revisions import JUDGED, RETRY, Revision, add_revision
 from runner.ledger.run_directory import REBUILT, RunDirectory, check_same_meaning
 from runner.ledger.segments import Published
 
+from .destination import DestinationError
 from .mirror import ATTEMPTS, EDITION, RENEWED, RESULTS, Entry, LostOwnership, Mirror
-from .object_store import DestinationError
 
 _RETIRED = ("shard", "position", "key", *schema.OUTCOME_COLUMNS, "judge", "model", "repeat", "retired_at")
 _ADD_RETIRED = f"INSERT OR REPLACE INTO retired ({', '.join(_RETIRED)}) VALUES ({', '.join('?' * len(_RETIRED))})"

@@ -16,18 +16,20 @@ from runner.errors import ConfigError, MeaningChanged
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.ledger.schema import USAGE_COLUMNS
+from runner.publishing.destination import open_destination
 from runner.publishing.mirror import Entry, LostOwnership, Mirror, parquet
-from runner.publishing.object_store import open_store
 from runner.publishing.restore import RestoredLedger, restore_ledger
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS
 
 ATTEMPTS = "attempts/00000001.parquet"
 RESULTS = "results/00001-r1/00000001.parquet"
+RUN = Path("elsewhere")
+"""The directory of the run that is published."""
 
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:
-    mirror = Mirror(open_store("mirror", tmp_path, "run"))
+    mirror = Mirror(open_destination("mirror", tmp_path, "run", RUN))
     mirror.claim("this run", "run")
     return mirror
 
@@ -133,7 +135,7 @@ def test_files_that_are_not_of_a_mirror_are_told_by_name(tmp_path: Path) -> None
     (tmp_path / "mirror" / "run").mkdir(parents=True)
     (tmp_path / "mirror" / "run" / "run.json").write_text("no JSON")
     with pytest.raises(ConfigError, match=r"mirror/run/run.json: is not valid JSON"):
-        Mirror(open_store("mirror", tmp_path, "run")).claim("x", "run")
+        Mirror(open_destination("mirror", tmp_path, "run", RUN)).claim("x", "run")
 
 
 def test_an_empty_file_has_the_columns_of_its_kind() -> None:
