@@ -63,8 +63,8 @@ class Mirror:
 
     def run_id(self) -> str | None:
         """Whose mirror it is; None where nothing is published yet."""
-        content = self.place.read(RUN)
-        return None if content is None else str(_data(self.place, RUN, content)["run"])
+        data = self._read(RUN)
+        return None if data is None else str(data["run"])
 
     def claim(self, run_id: str, name: str) -> None:
         """Make it the mirror of this run; ConfigError where it is another's."""
@@ -80,8 +80,7 @@ class Mirror:
             )
 
     def manifest(self) -> dict[str, Any] | None:
-        content = self.place.read(MANIFEST)
-        return None if content is None else _data(self.place, MANIFEST, content)
+        return self._read(MANIFEST)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         self.place.replace(MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False).encode())
@@ -89,12 +88,8 @@ class Mirror:
     # --- the log
 
     def entry(self, number: int) -> Entry | None:
-        name = _entry_name(number)
-        content = self.place.read(name)
-        if content is None:
-            return None
-        data = _data(self.place, name, content)
-        return Entry(**data | {"files": tuple(data["files"])})
+        data = self._read(_entry_name(number))
+        return None if data is None else Entry(**data | {"files": tuple(data["files"])})
 
     def last_entry(self) -> Entry | None:
         names = self.place.names(LOG)
@@ -107,10 +102,6 @@ class Mirror:
             if there != entry:
                 raise LostOwnership(there.by if there else "")
 
-    def put(self, name: str, content: bytes) -> None:
-        """Put a file of a segment that was begun."""
-        self.place.create(name, content)
-
     def seal(self, entry: Entry) -> int:
         """Puts empty files where the entry's writer has not put its own, so that it can write nothing more for it.
 
@@ -122,6 +113,14 @@ class Mirror:
             if self.place.create(name, parquet((), columns)) and name.startswith(ATTEMPTS):
                 until = entry.after
         return until
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        content = self.place.read(name)
+        try:
+            return None if content is None else dict(json.loads(content))
+        except ValueError:
+            problem = "is not valid JSON; it was not written by jurybox"
+            raise ConfigError(f"publish: {self.place.url}/{name}: {problem}") from None
 
 
 def files_of(segment: Segment) -> tuple[str, ...]:
@@ -152,11 +151,3 @@ def _entry_name(number: int) -> str:
 
 def _text(data: Any) -> bytes:
     return json.dumps(data, ensure_ascii=False).encode()
-
-
-def _data(place: Destination, name: str, content: bytes) -> dict[str, Any]:
-    try:
-        data: dict[str, Any] = json.loads(content)
-    except ValueError:
-        raise ConfigError(f"publish: {place.url}/{name}: is not valid JSON; it was not written by jurybox") from None
-    return data

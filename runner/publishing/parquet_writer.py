@@ -45,9 +45,8 @@ def publish_if_changed(
         publish_results(directory, config, judges, staged, ledger)
     except OSError as error:
         if is_full(error):
-            raise disk_full_error(
-                directory, f"the results could not be written ({os.strerror(error.errno or 0)})"
-            ) from None
+            problem = f"the results could not be written ({os.strerror(error.errno or 0)})"
+            raise disk_full_error(directory, problem) from None
         raise StoppedEarly(
             f"{directory}: the results could not be written ({error.strerror}); every judgment is safe in "
             "run.db, and the same command writes them"
@@ -84,19 +83,14 @@ def as_arrow(frame: pl.DataFrame) -> pa.Table:
     table = frame.to_arrow()
     for index, field in enumerate(table.schema):
         if field.name in _MAPS:
-            entries = table.column(index).combine_chunks()
-            entries = entries.combine_chunks() if isinstance(entries, pa.ChunkedArray) else entries
-            table = table.set_column(index, field.name, _map(entries, _MAPS[field.name]))
+            lists = table.column(index).combine_chunks()
+            keys, values = lists.values.field("key").cast(pa.string()), lists.values.field("value")
+            offsets = lists.offsets.cast(pa.int32())
+            maps = pa.MapArray.from_arrays(offsets, keys, values.cast(_MAPS[field.name]), mask=lists.is_null())
+            table = table.set_column(index, field.name, maps)
         elif pa.types.is_large_string(field.type):
             table = table.set_column(index, field.name, table.column(index).cast(pa.string()))
     return table
-
-
-def _map(entries: Any, value: Any) -> Any:
-    structs = entries.values
-    offsets = entries.offsets.cast(pa.int32())
-    keys = structs.field("key").cast(pa.string())
-    return pa.MapArray.from_arrays(offsets, keys, structs.field("value").cast(value), mask=entries.is_null())
 
 
 def _part(table: pl.DataFrame, left: Iterator[pl.DataFrame], rows_per_part: int) -> Iterator[pl.DataFrame]:

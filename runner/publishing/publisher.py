@@ -238,16 +238,17 @@ class Publisher:
         folder = edition_folder(segment.edition, segment.revision)
         begins = segment.edition == state.edition and not state.whole
         if begins:
-            mirror.put(f"{folder}/{EDITION}", json.dumps([asdict(each) for each in ledger.revisions.all()]).encode())
+            revisions = [asdict(each) for each in ledger.revisions.all()]
+            mirror.place.create(f"{folder}/{EDITION}", json.dumps(revisions).encode())
         entry = Entry(
             segment.number, state.writer, segment.edition, segment.revision, segment.after, segment.until,
             files_of(segment), ledger.segments.meta_values(), f"{platform.node()}:{self._run.path.resolve()}",
         )  # fmt: skip
         mirror.begin(entry)
         for name in entry.files:
-            mirror.put(name, self._content(name, segment, ledger, self._items))
+            mirror.place.create(name, self._content(name, segment, ledger, self._items))
         if begins and segment.catches_up:
-            mirror.put(f"{folder}/{COMPLETE}", b"")
+            mirror.place.create(f"{folder}/{COMPLETE}", b"")
             self._write_manifest(mirror, folder)
         self.published = f"{mirror.place.url}/{folder}"
 

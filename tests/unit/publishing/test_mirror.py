@@ -60,8 +60,8 @@ def test_what_a_lost_writer_did_not_put_before_the_run_went_on_is_never_put(mirr
     mirror.begin(entry(1))
     # It has stopped here: between the log and its files. The run goes on elsewhere.
     assert rebuilt(mirror, tmp_path / "new").attempts == 0
-    mirror.put(ATTEMPTS, b"what it would have put")
-    mirror.put(RESULTS, b"what it would have put")
+    mirror.place.create(ATTEMPTS, b"what it would have put")
+    mirror.place.create(RESULTS, b"what it would have put")
     with pytest.raises(LostOwnership, match="new"):
         mirror.begin(entry(2))
     assert rebuilt(mirror, tmp_path / "newer").attempts == 0
@@ -96,16 +96,16 @@ def test_the_newest_of_a_judgment_counts_wherever_it_is(mirror: Mirror, tmp_path
             return [state for (state,) in db.execute("SELECT state FROM retired ORDER BY key")]
 
     mirror.begin(entry(1))
-    mirror.put("results/00001-r1/_edition.json", b"[]")
-    mirror.put(RESULTS, rows("malformed", "refused", "malformed", "failed"))
-    mirror.put("renewed/r00002/00000002.parquet", rows("scored", "scored", revision=2))
+    mirror.place.create("results/00001-r1/_edition.json", b"[]")
+    mirror.place.create(RESULTS, rows("malformed", "refused", "malformed", "failed"))
+    mirror.place.create("renewed/r00002/00000002.parquet", rows("scored", "scored", revision=2))
     # The retry is not at its end: what it has brought stands.
     assert states("one") == ["scored", "scored", "malformed", "failed"]
     # Its revision was begun, and little of it published.
     made = {"number": 2, "kind": "retry", "made_at": 1.0, "parser_version": "1", "changes": {}}
-    mirror.put("results/00002-r2/_edition.json", json.dumps([made]).encode())
+    mirror.place.create("results/00002-r2/_edition.json", json.dumps([made]).encode())
     assert states("two") == ["scored", "scored", "malformed", "failed"]
-    mirror.put("results/00002-r2/00000003.parquet", rows("refused", revision=2))
+    mirror.place.create("results/00002-r2/00000003.parquet", rows("refused", revision=2))
     assert states("three") == ["refused", "scored", "malformed", "failed"]
 
 
