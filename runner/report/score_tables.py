@@ -66,16 +66,16 @@ def _independent(report: Report, whose: str = "intervals") -> str:
     return f" · {whose}: {report.dependent} taken as independent" if report.dependent else ""
 
 
-def _shares(report: Report, found: Sequence[Entry], correct: bool) -> Table:
-    published = any(result.overall.official for result, _, _ in found)
-    bounded = any(result.overall.unscored for result, _, _ in found)
+def _shares(report: Report, scores: Sequence[Entry], correct: bool) -> Table:
+    published = any(result.overall.official for result, _, _ in scores)
+    bounded = any(result.overall.unscored for result, _, _ in scores)
     rows = [
         (
             *_key(result), *([] if correct else [name]), number(score.value), interval(score),
             number(score.worst), interval(score.strict), *([number(score.best)] if bounded else []),
             *([_official(result.overall)] if published else []),
         )
-        for result, name, score in found
+        for result, name, score in scores
     ]  # fmt: skip
     columns = names("judge", "model", "system", *([] if correct else ["score"]))
     columns += numbers("accuracy" if correct else "share", "95 % interval", "strict", "95 % strict")
@@ -90,31 +90,31 @@ def _shares(report: Report, found: Sequence[Entry], correct: bool) -> Table:
     return Table("Accuracy" if correct else "Yes or no", tuple(columns), tuple(rows), note)
 
 
-def _means(report: Report, found: Sequence[Entry]) -> Table:
+def _means(report: Report, scores: Sequence[Entry]) -> Table:
     rows = [
         (
             *_key(result), name, number(score.value), interval(score), number(score.sd),
             number(score.worst), number(score.best), f"{score.n:,}",
         )
-        for result, name, score in found
+        for result, name, score in scores
     ]  # fmt: skip
     columns = [*names("judge", "model", "system", "score"), *numbers("mean", "95 % interval", "sd", "worst", "best")]
     note = (
         "mean: over scored trials, with the normal interval (rough below 30) · worst, best: the mean if every trial "
         "judged without a score were at that end of the scale · sd: standard deviation"
     )
-    if any(score.n > 1 and score.low is None for _, _, score in found):
+    if any(score.n > 1 and score.low is None for _, _, score in scores):
         note += " · no interval where all scores are the same"
     return Table("Mean scores", (*columns, TableColumn("n")), tuple(rows), note + _clusters(report))
 
 
-def _high_scores(report: Report, found: Sequence[Entry]) -> Table:
+def _high_scores(report: Report, scores: Sequence[Entry]) -> Table:
     rows = [
         (
             *_key(result), f"{name} ≥ {score.threshold:g}",
             number(score.share.value), interval(score.share), number(score.strict.value), f"{score.n:,}",
         )
-        for result, name, score in found
+        for result, name, score in scores
         if score.threshold is not None and score.share and score.strict
     ]  # fmt: skip
     columns = [*names("judge", "model", "system", "score"), *numbers("share", "95 % interval", "strict", "n")]

@@ -12,7 +12,7 @@ from runner.stats.malformed_examples import abridge
 from runner.stats.significance import LEAST_GROUP
 
 from .agreement_tables import agreement_tables
-from .failures import STATES, spread
+from .failures import STATES, pick_by_kind
 from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, usd
 from .model import Cost, Report
 from .reply_tables import batches, calls, first_replies, flags, parse_paths, unreadable_replies
@@ -56,7 +56,7 @@ def _failures(report: Report) -> Table:
             entry.judge, entry.model, entry.system, abridge(entry.item_id, entry.item_id) or entry.item_id,
             *([str(entry.repeat)] if several else []), f"{entry.state}: {entry.reason or NONE}", entry.error or NONE,
         )
-        for entry in spread(report.failures, MOST_FAILURES, attrgetter("state", "judge", "model", "reason"))
+        for entry in pick_by_kind(report.failures, MOST_FAILURES, attrgetter("state", "judge", "model", "reason"))
     ]  # fmt: skip
     columns = [*names("judge", "model", "system"), TableColumn("item", "text"), *numbers(*["repeat"] * several)]
     columns += [TableColumn("state", "text"), TableColumn("error", "text")]
