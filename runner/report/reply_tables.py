@@ -47,9 +47,8 @@ def parse_paths(report: Report) -> Table:
     """How verdicts came about, with their scores; no rows where every verdict was read strictly."""
     entries = report.reading.ways
     several = len({entry.parser_version for entry in entries}) > 1
-    scores = list(
-        dict.fromkeys(name for entry in entries for way in entry.ways for name in (*way.scores, *way.choices))
-    )
+    paths = (way for entry in entries for way in entry.ways)
+    scores = list(dict.fromkeys(name for way in paths for name in (*way.scores, *way.choices)))
     scores = scores if len(scores) <= MANY_SCORES else []
     single = len(scores) == 1
     rows = [

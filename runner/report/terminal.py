@@ -11,6 +11,7 @@ import shlex
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, replace
+from itertools import pairwise
 
 from rich import box
 from rich.cells import cell_len
@@ -214,11 +215,8 @@ class _Printer:
 
 def _fixed_names(report: Report) -> dict[str, str]:
     """Names that are the same throughout: said once, not in every row. Some name is left to head the rows."""
-    fixed = {}
-    for name in _IDENTITY:
-        values = {str(getattr(result, name)) for result in report.results}
-        if len(values) == 1:
-            fixed[name] = values.pop()
+    values = {name: {str(getattr(result, name)) for result in report.results} for name in _IDENTITY}
+    fixed = {name: held.pop() for name, held in values.items() if len(held) == 1}
     if len(fixed) == len(_IDENTITY):
         del fixed["system"]
     if "model" in fixed:
@@ -299,12 +297,10 @@ def _rich_table(table: Table, compact: bool) -> RichTable:
             drawn.add_column(Text("\n".join(lines)), justify="right", no_wrap=True, min_width=width)
         else:
             drawn.add_column(Text(column.header), overflow="fold")
-    before: Sequence[str] = ()
-    for place, row in enumerate(table.rows):
+    for place, (before, row) in enumerate(pairwise([(), *table.rows])):
         if place == len(table.rows) - table.sums and place:
             drawn.add_section()
         drawn.add_row(*(Text(cell) for cell in _unrepeated(table.columns, row, before)))
-        before = row
     return drawn
 
 
