@@ -104,6 +104,10 @@ class Database:
         """Executes, and says how many rows that changed."""
         return self._sqlite.execute(sql, parameters).rowcount
 
+    def change_all(self, statements: Iterable[str]) -> None:
+        for statement in statements:
+            self._sqlite.execute(statement)
+
     def change_many(self, sql: str, rows: Iterable[Row]) -> None:
         self._sqlite.executemany(sql, rows)
 
@@ -119,8 +123,7 @@ class Database:
         self.change("PRAGMA synchronous = FULL")
         if version == 0:
             with self.transaction():
-                for statement in schema.TABLES:
-                    self.change(statement)
+                self.change_all(schema.TABLES)
                 self.change(f"PRAGMA user_version = {schema.VERSION}")
 
     def _open_for_reading(self) -> None:

@@ -69,8 +69,6 @@ class Ledger:
         """Closes the file; the last one to close folds the write-ahead log into it."""
         self._db.close()
 
-    # --- the plan
-
     def set_plan(self, shards: Iterable[Shard]) -> None:
         """The first plan of a new run."""
         with self._db.transaction():
@@ -87,21 +85,15 @@ class Ledger:
         with self._db.transaction():
             self._db.change(schema.CREATE_PLANNED)
             self._db.change_many(schema.ADD_PLANNED, trials)
-            for statement in schema.SORT_PLANNED:
-                self._db.change(statement)
-            for statement in schema.MOVE_JUDGMENTS:
-                self._db.change(statement)
+            self._db.change_all((*schema.SORT_PLANNED, *schema.MOVE_JUDGMENTS))
             self._db.change(schema.STAMP_RETIRED, time.time())
             self._db.change_many(schema.ADD_SHARD, map(astuple, shards))
-            for statement in schema.FINISH_REPLAN:
-                self._db.change(statement)
+            self._db.change_all(schema.FINISH_REPLAN)
             self.segments.record_move()
             return int(self._db.value("SELECT coalesce(sum(done), 0) FROM shards"))
 
     def shards(self) -> list[ShardRow]:
         return [ShardRow(Shard(*row[:-1]), row[-1]) for row in self._db.rows(schema.SHARDS)]
-
-    # --- recording
 
     def commit(self, batch: Batch) -> BatchOutcome:
         """Commits a batch; one that was committed before is acknowledged and changes nothing."""
@@ -122,8 +114,6 @@ class Ledger:
     def set_meta(self, key: str, value: str) -> None:
         with self._db.transaction():
             self._db.change(schema.PUT_META, key, value)
-
-    # --- reading
 
     def meta(self, key: str) -> str | None:
         rows = self._db.rows(schema.META, key)

@@ -84,6 +84,10 @@ _REPLIES = (
     f"SELECT q.position, q.place, q.size, {', '.join(f'a.{name}' for name in REPLY)}"
     " FROM replies q CROSS JOIN attempts a ON a.id = q.attempt WHERE q.shard = ? ORDER BY q.position, q.attempt"
 )
+_UNJUDGED = (
+    "SELECT position, key, history FROM pending p WHERE shard = ? AND NOT EXISTS (SELECT 1 FROM judgments j"
+    " WHERE j.shard = p.shard AND j.position = p.position) ORDER BY position"
+)
 _PUT = schema.ADD_JUDGMENT.replace("INSERT", "INSERT OR REPLACE", 1).replace(" ON CONFLICT DO NOTHING", "")
 _ADD = "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)"
 _SET_READING = "UPDATE attempts SET reading = ?, parser_version = ? WHERE id = ?"
@@ -140,8 +144,6 @@ class Revisions:
         """The parser versions of the judgments that stand."""
         return [version for (version,) in self._db.rows("SELECT DISTINCT parser_version FROM judgments ORDER BY 1")]
 
-    # --- retry
-
     def retriable(self, states: Sequence[str], judge: str | None = None, model: str | None = None) -> dict[int, int]:
         """Shard → trials judged as one of `states` that `begin_retry` would let wait again."""
         from_revision = self._from_revision()
@@ -193,17 +195,13 @@ class Revisions:
                 self._db.change("DELETE FROM meta WHERE key = 'retry'")
             return revision
 
-    # --- rescore
-
     @contextmanager
     def rescoring(self) -> Iterator[Rescoring]:
         """The transaction in which all judgments are read again."""
         with self._db.transaction():
-            for statement in _INDEX:
-                self._db.change(statement)
+            self._db.change_all(_INDEX)
             self._db.change_many(_ADD_REPLY, self._places())
-            for statement in _SORT:
-                self._db.change(statement)
+            self._db.change_all(_SORT)
             yield Rescoring(self._db, self)
             self._db.change("DROP TABLE replies")
 
@@ -245,12 +243,7 @@ class Rescoring:
 
     def waiting(self, shard: int) -> list[tuple[int, bytes, TrialProgress]]:
         """The trials of a shard that wait and have no judgment: position, key, history."""
-        rows = self._db.rows(
-            "SELECT position, key, history FROM pending p WHERE shard = ? AND NOT EXISTS (SELECT 1 FROM judgments j"
-            " WHERE j.shard = p.shard AND j.position = p.position) ORDER BY position",
-            shard,
-        )
-        return [(position, key, history_of(history)) for position, key, history in rows]
+        return [(position, key, history_of(history)) for position, key, history in self._db.rows(_UNJUDGED, shard)]
 
     def replies(self, shard: int) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
         """All replies to the trials of a shard, by position and in their order: position, place, size, the attempt."""

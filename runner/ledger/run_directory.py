@@ -140,8 +140,7 @@ class RunDirectory:
 
     def _check_links(self) -> None:
         """What is written under a link lands where nobody said that it should."""
-        links = sorted(entry.name for entry in self.path.iterdir() if entry.is_symlink())
-        if links:
+        if links := sorted(entry.name for entry in self.path.iterdir() if entry.is_symlink()):
             raise RunLocked(
                 f"{self.path / links[0]}: is a symbolic link, and a run directory holds none: put the file itself "
                 "there, or use --out for another directory"
@@ -211,10 +210,8 @@ class RunDirectory:
         """InputError, with the way out, where a run was here and its ledger is lost."""
         if self.ledger.exists():
             return
-        written = manifest["config"].get("publish")
-        if written is None:
-            way = "put back a copy of it, or begin anew with the run's own command"
-        else:
+        way = "put back a copy of it, or begin anew with the run's own command"
+        if (written := manifest["config"].get("publish")) is not None:
             place = publish_url(written, Path(manifest.get("base", ".")), manifest["name"])
             way = f"the run's own command makes it anew from {place}, and judges only what was not published there"
         raise InputError(f"{self.path}: run.db is lost; {way}")
@@ -225,8 +222,8 @@ class RunDirectory:
         if manifest is None:
             raise InputError(f"{self.path}: holds no run (no manifest.json)")
         self.require_ledger(manifest)
-        config = parse_config(manifest["config"], source=str(self.manifest_file))
         where = str(self.manifest_file)
+        config = parse_config(manifest["config"], source=where)
         # Code is never carried out from here: to look at a run is not to trust it.
         judges = manifest["judges"].values()
         return config, [parse_judge(entry["source"], where, code=entry.get("code", "")) for entry in judges]
@@ -266,11 +263,9 @@ def meaning_of(
     config: RunConfig, judges: Sequence[Judge], judge_models: Mapping[tuple[str, str], JudgeModel]
 ) -> dict[str, Any]:
     """What may not change under an old name, flat: path → value."""
-    meaning: dict[str, Any] = {
-        "items.fields": config.items.fields,
-        "items.empty_response": config.items.empty_response,
-        "items.join.on": config.items.join.on if config.items.join else None,
-    }
+    items = config.items
+    meaning: dict[str, Any] = {"items.fields": items.fields, "items.empty_response": items.empty_response}
+    meaning["items.join.on"] = items.join.on if items.join else None
     for judge in judges:
         for part, value in judge.meaning.items():
             if part == "templates":

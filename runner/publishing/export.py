@@ -93,12 +93,9 @@ def export_results(
 
 
 def _check(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) -> Selection:
-    shards = [row.shard for row in ledger.shards()]
-    choices = {
-        "judge": sorted({shard.judge for shard in shards}),
-        "model": sorted({shard.model for shard in shards}),
-        "system": sorted(staged.coverage),
-    }
+    judge_models = [(row.shard.judge, row.shard.model) for row in ledger.shards()]
+    judges, models = ({names[place] for names in judge_models} for place in (0, 1))
+    choices = {"judge": sorted(judges), "model": sorted(models), "system": sorted(staged.coverage)}
     values: dict[str, str | None] = {}
     for name, known in choices.items():
         value = getattr(select, name)
@@ -108,10 +105,8 @@ def _check(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) ->
             raise InputError(f"--{name} {value}: the run has no such {name}; {hint}")
         if value is None and only_one:
             if len(known) != 1:
-                raise InputError(
-                    f"--format longmemeval writes one judge, model and system to a file; "
-                    f"choose one with --{name}: {', '.join(known) or 'there are none'}"
-                )
+                way = f"choose one with --{name}: {', '.join(known) or 'there are none'}"
+                raise InputError(f"--format longmemeval writes one judge, model and system to a file; {way}")
             value = known[0]
         values[name] = value
     if unknown := [state for state in select.states if state not in STATES]:

@@ -85,8 +85,6 @@ class Mirror:
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         self.place.replace(MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False).encode())
 
-    # --- the log
-
     def entry(self, number: int) -> Entry | None:
         data = self._read(_entry_name(number))
         return None if data is None else Entry(**data | {"files": tuple(data["files"])})

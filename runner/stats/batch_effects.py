@@ -94,7 +94,7 @@ def _effect(counts: Counts, of: tuple[str, str, str], scale: Scale, full: int, e
     whole = (pl.col("batch_size") == full) & (pl.col("bisect_depth") == 0) & (full > 1)
 
     def parted(column: str, where: pl.Expr) -> list[tuple[int, Subset]]:
-        groups = subsets(counts.tables, "places", [column], own & where)
+        groups = subsets(counts, "places", [column], own & where)
         return sorted((int(at), part) for (at,), part in groups.items())
 
     def parts(groups: list[tuple[int, Subset]]) -> tuple[BatchPart, ...]:

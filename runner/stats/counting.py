@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import orjson
 import polars as pl
@@ -49,14 +48,8 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Counts of some trials. Equal whether trials are counted together, or apart and added."""
-
-    tables: Mapping[str, pl.DataFrame]
-
-    def __getitem__(self, table: str) -> pl.DataFrame:
-        return self.tables[table]
+Counts = dict[str, pl.DataFrame]
+"""Table → counts of some trials. Equal whether trials are counted together, or apart and added."""
 
 
 def count(
@@ -86,15 +79,13 @@ def count(
         "latency": done.filter(pl.col("latency_s") > 0).with_columns(bucket=bucket),
         "signs": own.select(*PAIR, sign="injection_signs").explode("sign").filter(pl.col("sign").is_not_null()),
     }
-    return Counts(
-        {
-            **_count_families(trials, "", _STATE_COUNTS),
-            **_count_families(entries, "score", _MOMENTS),
-            **_count_families(_with_choices(scored, choosing or {}), "choice", (_N,)),
-            **{table: part.group_by(_KEYS[table]).agg(_N) for table, part in rows.items()},
-            "notes": _count_notes(done),
-        }
-    )
+    return {
+        **_count_families(trials, "", _STATE_COUNTS),
+        **_count_families(entries, "score", _MOMENTS),
+        **_count_families(_with_choices(scored, choosing or {}), "choice", (_N,)),
+        **{table: part.group_by(_KEYS[table]).agg(_N) for table, part in rows.items()},
+        "notes": _count_notes(done),
+    }
 
 
 def add(parts: Iterable[Counts]) -> Counts:
@@ -104,7 +95,7 @@ def add(parts: Iterable[Counts]) -> Counts:
 
 def _add(total: Counts, part: Counts) -> Counts:
     tables = ((name, keys, pl.concat([total[name], part[name]])) for name, keys in _KEYS.items())
-    return Counts({name: table.group_by(keys).agg(pl.exclude(*keys).sum()) for name, keys, table in tables})
+    return {name: table.group_by(keys).agg(pl.exclude(*keys).sum()) for name, keys, table in tables}
 
 
 _N = pl.len().cast(pl.Int64).alias("n")
@@ -173,11 +164,8 @@ def _with_slices(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _scales(scales: Mapping[str, Mapping[str, Scale]]) -> pl.DataFrame:
     """For every score of a judge where it is high, if anywhere, and whether it has a distribution by value."""
-    rows = [
-        (judge, name, scale.at_least, bool(values_of(scale)))
-        for judge, held in scales.items()
-        for name, scale in held.items()
-    ]
+    known = ((judge, name, scale) for judge, held in scales.items() for name, scale in held.items())
+    rows = [(judge, name, scale.at_least, bool(values_of(scale))) for judge, name, scale in known]
     schema = {"judge": pl.String, "score": pl.String, "at_least": pl.Float64, "stepped": pl.Boolean}
     return pl.DataFrame(rows, schema=schema, orient="row")
 

@@ -63,9 +63,9 @@ def injection_stats(
 ) -> list[InjectionStats]:
     """Of every judge × model. `labels`: judge → its choices; `order`: of the kinds of control items."""
     parts: defaultdict[tuple[str, str], dict[str, Subset]] = defaultdict(dict)
-    for (judge, model, name), part in subsets(counts.tables, "parts", [*PAIR, "part"]).items():
+    for (judge, model, name), part in subsets(counts, "parts", [*PAIR, "part"]).items():
         parts[judge, model][name] = part
-    controls = subsets(counts.tables, "parts", PAIR, ~pl.col("part").is_in([SUSPECT, OTHER]))
+    controls = subsets(counts, "parts", PAIR, ~pl.col("part").is_in([SUSPECT, OTHER]))
     signs: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for judge, model, sign, n in counts["signs"].sort("n", "sign", descending=[True, False]).iter_rows():
         signs[judge, model][sign] = n

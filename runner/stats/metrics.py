@@ -104,9 +104,9 @@ def results(
     `scales`: judge → score → scale; `macro`: judge → wanted; `choices`: judge → its labels.
     """
     whole = pl.col("slice").is_null()
-    overall = subsets(counts.tables, "cells", RESULT, whole)
-    groups = _by_result(subsets(counts.tables, "cells", [*RESULT, "group"], whole))
-    slices = _by_result(subsets(counts.tables, "cells", [*RESULT, "slice"], ~whole))
+    overall = subsets(counts, "cells", RESULT, whole)
+    groups = _by_result(subsets(counts, "cells", [*RESULT, "group"], whole))
+    slices = _by_result(subsets(counts, "cells", [*RESULT, "slice"], ~whole))
     details, values = _details(counts), _values(counts)
     official = {key[:2] for key, subset in overall.items() if subset.counts["official_n"]}
     entries = []
@@ -114,31 +114,25 @@ def results(
         judge, model, system = key
         own_scales, has_official = scales.get(judge, {}), (judge, model) in official
         line = _line(subset, own_scales, has_official)
-        of_groups = {name: _line(part, own_scales, has_official) for name, part in groups[key].items()}
-        wanted = macro.get(judge, False)
+        of_groups, of_slices = (
+            {name: _line(part, own_scales, has_official) for name, part in parts.get(key, {}).items()}
+            for parts in (groups, slices)
+        )
+        wanted, states = macro.get(judge, False), details.get(key, {})
         rates = (part.official.value if part.official else None for part in of_groups.values())
-        states = details.get(key, {})
+        possible = {name: dict.fromkeys(values_of(scale), 0) for name, scale in own_scales.items()}
         entries.append(
             Result(
-                judge,
-                model,
-                system,
-                line,
-                of_groups,
-                {name: _line(part, own_scales, has_official) for name, part in slices.get(key, {}).items()},
+                judge, model, system, line, of_groups, of_slices,
                 {name: _macro(name, of_groups) for name in line.scores} if wanted else {},
                 unweighted(rates) if wanted and has_official else None,
                 {state: states[state] for state in STATES if state != "scored" and state in states},
                 states.get("scored", {}),
                 subset.counts["attempts"] / line.done if line.done else None,
-                {
-                    name: dict.fromkeys(possible, 0) | values.get((*key, name), {})
-                    for name, scale in own_scales.items()
-                    if (possible := values_of(scale))
-                },
+                {name: none | values.get((*key, name), {}) for name, none in possible.items() if none},
                 subset.shares((choices or {}).get(judge, ())),
             )
-        )
+        )  # fmt: skip
     return entries
 
 

@@ -42,7 +42,7 @@ def served_versions(counts: Counts, scales: Mapping[str, Mapping[str, Scale]]) -
     Trials without a reply say nothing of it, and are left out.
     """
     replied = pl.col("served_model").is_not_null() | pl.col("system_fingerprint").is_not_null()
-    parts = subsets(counts.tables, "served", [*PAIR, "served_model", "system_fingerprint"], replied)
+    parts = subsets(counts, "served", [*PAIR, "served_model", "system_fingerprint"], replied)
     versions = Counter((judge, model) for judge, model, _, _ in parts)
     served = []
     for (judge, model, named, fingerprint), part in parts.items():

@@ -214,9 +214,9 @@ def parse_paths(
 ) -> list[ParsePaths]:
     """How verdicts came about. `scales`: judge → score → scale; `choices`: judge → its labels."""
     key = (*PAIR, "parser_version")
-    wholes = subsets(counts.tables, "ways", key)
-    by_way = subsets(counts.tables, "ways", [*key, "kind"], kind=_WAY)
-    by_strict = subsets(counts.tables, "ways", [*key, "strict"], ~_STAGE.is_in(UNSCORED), strict=_STAGE == "strict")
+    wholes = subsets(counts, "ways", key)
+    by_way = subsets(counts, "ways", [*key, "kind"], kind=_WAY)
+    by_strict = subsets(counts, "ways", [*key, "strict"], ~_STAGE.is_in(UNSCORED), strict=_STAGE == "strict")
     stages: defaultdict[tuple[str, ...], dict[str, int]] = defaultdict(dict)
     table = counts["ways"].with_columns(kind=_WAY).select(*key, "kind", "way", "n")
     for *place, stage, n in table.sort("way").rows():

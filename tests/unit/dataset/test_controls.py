@@ -273,7 +273,7 @@ def test_counts_of_parts_add_up(tmp_path: Path) -> None:
         made = judgment_frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame)
         total = add(count(frame, scales=scales) for frame in made)
         assert total is not None
-        return {name: sorted(map(str, table.rows(named=True))) for name, table in total.tables.items()}
+        return {name: sorted(map(str, table.rows(named=True))) for name, table in total.items()}
 
     assert counted(7) == counted(100_000)
 

@@ -97,7 +97,7 @@ def test_values_of_scales() -> None:
 def test_counted_apart_and_added_is_counted_together(seed: int, starts: list[int]) -> None:
     rows = trials(80, seed)
     together, apart = counted(rows), counted(rows, *starts)
-    for name, table in together.tables.items():
+    for name, table in together.items():
         keys = [column for column in table.columns if column not in ("total", "squares")]
         # All scores here are eighths, which add up without rounding.
         assert apart[name].sort(keys).equals(table.sort(keys).select(apart[name].columns)), name
