@@ -34,7 +34,7 @@ for _package in (judges, runner):
 if TYPE_CHECKING:
     import polars as pl
 
-    from runner.report.displayed import DisplayedReport
+    from runner.report.terminal import DisplayedReport
     from runner.session.cancellation import StopSignal
 
 from judges import Judge  # noqa: E402 (after the check above)
@@ -82,7 +82,7 @@ class Run:
 
         InputError where the directory holds no run.
         """
-        from runner.report.displayed import DisplayedReport
+        from runner.report.terminal import DisplayedReport
         from runner.session.run_status import open_run
 
         with open_run(self.directory) as opened:

@@ -106,7 +106,7 @@ def judged_run(
                 attempts=1, usage=USAGE, latency_s=0.5, judged_at=1e9 + 0.25, worker="w",
             )  # fmt: skip
             judgments.append(Judgment(**(usual | ended)))
-        ledger.record(Batch("test", seq, tuple(attempts), tuple(judgments)))
+        ledger.commit(Batch("test", seq, tuple(attempts), tuple(judgments)))
     return Run(directory / "run", parsed, {judge.name: judge for judge in loaded}, staged, ledger)
 
 

@@ -66,7 +66,7 @@ class Replied:
         self, attempts: Sequence[Attempt], judgments: Sequence[Judgment] = (), waiting: Sequence[PendingTrial] = ()
     ) -> None:
         self.recorded += 1
-        self.ledger.record(Batch("worker", self.recorded, tuple(attempts), tuple(judgments), tuple(waiting)))
+        self.ledger.commit(Batch("worker", self.recorded, tuple(attempts), tuple(judgments), tuple(waiting)))
 
     def rescore(self) -> tuple[dict[str, Any], Revision | None]:
         changes, revision = rescore_ledger(self.ledger, self.staged, self.judge_models, self.name)

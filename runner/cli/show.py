@@ -57,17 +57,14 @@ def export(
     ] = "strict",
 ) -> None:
     """Write a run's judgments as rows."""
-    from runner.publishing.export import Selection
-    from runner.publishing.export import export as write
+    from runner.publishing.export import Selection, export_results
     from runner.session.run_status import open_run
 
     states = () if state is None else tuple(part.strip() for part in state.split(","))
     with open_run(run_directory) as opened:
-        run, select = (
-            (opened.config, opened.judges, opened.staged, opened.ledger),
-            Selection(judge, model, system, states),
-        )
-        written = write(*run, format=format, to=to, select=select, reading=reading)
+        run = opened.config, opened.judges, opened.staged, opened.ledger
+        select = Selection(judge, model, system, states)
+        written = export_results(*run, format=format, to=to, select=select, reading=reading)
     left_out = f", {written.left_out:,} without a verdict left out" if written.left_out else ""
     say(f"{written.rows:,} rows written{left_out}")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from runner.config import Budget
 from runner.errors import DiskFull, RunLocked, StoppedEarly
 from runner.filesystem import describe_shortage
-from runner.messages import Ack, Batch, Snapshot, Tally, TrialProgress
+from runner.messages import Ack, Batch, Snapshot, Tally
 
 from .ledger import Ledger
 from .segments import Segment
@@ -30,22 +30,22 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
-class Aggregator:
-    """The open ledger and its tallies. Calls must be serialized (a Ray actor does; in process, one executor thread)."""
+class Aggregator(Ledger):
+    """The open ledger with its tallies. Calls are serialized: by a Ray actor, or in process by one executor thread."""
 
     def __init__(self, path: Path | str, budget: Budget = NO_BUDGET) -> None:
         # Its session has checked the file; after a death of this process, SQLite's log is still there.
-        self._ledger = Ledger(Path(path), checked=True, budget=budget)
+        super().__init__(Path(path), checked=True, budget=budget)
         self._starvation = Starvation(budget)
         # Counted once here and kept by what each commit changed: a snapshot every second must not scan the ledger.
-        self._tallies = self._ledger.tallies()
+        self._tallies = self.tallies()
         self._directory = Path(path).parent
         self._unrecorded: str | None = None
 
     def record(self, batch: Batch) -> Ack:
         """Commits a batch; what is acknowledged is on the disk."""
         try:
-            effect = self._ledger.record(batch)
+            outcome = self.commit(batch)
         except DiskFull as error:
             self._unrecorded = error.message
             raise
@@ -53,10 +53,12 @@ class Aggregator:
             # What is in flight is paid for: not the error of a command that has not begun.
             raise StoppedEarly(f"{error.message}; once that has ended, run the same command again to go on") from None
         self._unrecorded = None
-        for judge_model, change in effect.changes.items():
-            self._tallies[judge_model] = _sum(self._tallies.get(judge_model, Tally()), change)
-        self._starvation.observe(batch, effect.ack)
-        return effect.ack
+        for judge_model, change in outcome.changes.items():
+            tally = self._tallies.get(judge_model, Tally())
+            sums = {name.name: getattr(tally, name.name) + getattr(change, name.name) for name in fields(Tally)}
+            self._tallies[judge_model] = Tally(**sums)
+        self._starvation.observe(batch, outcome.ack)
+        return outcome.ack
 
     def snapshot(self) -> Snapshot:
         """The counts as of the last commit, whether there is room for more, and whether the budget holds it up."""
@@ -66,43 +68,12 @@ class Aggregator:
             self._starvation.senders, self._starvation.describe(),
         )  # fmt: skip
 
-    def pending_trials(
-        self, model: str, kinds: Sequence[str], limit: int, skip: Collection[tuple[int, int]] = ()
-    ) -> list[tuple[int, int, TrialProgress]]:
-        """Trials of a model that are to be judged again: (shard, position, history)."""
-        return self._ledger.pending_trials(model, kinds, limit, skip)
-
-    def done_positions(self, shard: int) -> set[int]:
-        """The trials of a shard that have a judgment."""
-        return self._ledger.done_positions(shard)
-
-    def pending_positions(self, shard: int) -> set[int]:
-        """The trials of a shard that wait to be judged again."""
-        return self._ledger.pending_positions(shard)
-
-    def unfinished_trials(self, trials: Sequence[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
-        """(shard, position) → history of those trials that are still to be judged."""
-        return self._ledger.unfinished_trials(trials)
-
     def begin_segment(self, rows: int) -> Segment | None:
         """The next segment to be published, or the one that was begun; None: there is nothing to publish."""
-        return self._ledger.segments.begin_segment(rows)
+        return self.segments.begin_segment(rows)
 
     def finish_segment(self, number: int) -> None:
-        """A segment is published."""
-        self._ledger.segments.finish_segment(number)
-
-    def set_meta(self, key: str, value: str) -> None:
-        """Keeps a value with the run."""
-        self._ledger.set_meta(key, value)
-
-    def close(self) -> None:
-        """Closes the ledger."""
-        self._ledger.close()
-
-
-def _sum(left: Tally, right: Tally) -> Tally:
-    return Tally(*(getattr(left, name.name) + getattr(right, name.name) for name in fields(Tally)))
+        self.segments.finish_segment(number)
 
 
 def _remote(

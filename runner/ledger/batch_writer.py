@@ -39,6 +39,9 @@ class Spend:
         return Spend(self.requests + other.requests, self.usage + other.usage)
 
 
+Spent = defaultdict[JudgeModel, Spend]
+
+
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
     """What a batch changed: the acknowledgement, and differences to the tallies of (judge, model)."""
@@ -48,8 +51,6 @@ class BatchOutcome:
 
 
 class BatchWriter:
-    """Applies batches, one after the other."""
-
     def __init__(self, db: Database, spending: Spending) -> None:
         self._db = db
         self._spending = spending
@@ -58,19 +59,16 @@ class BatchWriter:
     def apply(self, batch: Batch) -> BatchOutcome:
         """Writes a batch inside the open transaction."""
         size = len(batch.attempts) + len(batch.judgments) + len(batch.waiting) + bool(batch.reserved)
-        last = self._db.value("SELECT seq FROM senders WHERE sender = ?", batch.sender)
-        if last is not None and batch.seq <= last:
-            before = self._db.value("SELECT records FROM senders WHERE sender = ?", batch.sender)
-            if batch.seq == last and size != before:
+        for last, records, grant in self._db.rows(schema.LAST_BATCH, batch.sender):
+            if batch.seq == last and size != records:
                 # To acknowledge it would lose what it holds beyond the one that is stored.
-                raise JuryboxError(f"batch {batch.seq} of {batch.sender} came again with {size} records, not {before}")
-            granted = self._db.value("SELECT granted FROM senders WHERE sender = ?", batch.sender)
-            # What an earlier batch was granted its sender knows: it has sent others since.
-            bound = CostBound(*json.loads(granted)) if batch.seq == last else NOTHING
-            return BatchOutcome(Ack(batch.seq, 0, bound, self._spending.left()), {})
-        if last is not None and batch.seq != last + 1:
-            raise JuryboxError(f"batch {batch.seq} of {batch.sender} came after its batch {last}")
-
+                raise JuryboxError(f"batch {last} of {batch.sender} came again with {size} records, not {records}")
+            if batch.seq <= last:
+                # What an earlier batch was granted its sender knows: it has sent others since.
+                bound = CostBound(*json.loads(grant)) if batch.seq == last else NOTHING
+                return BatchOutcome(Ack(batch.seq, 0, bound, self._spending.left()), {})
+            if batch.seq != last + 1:
+                raise JuryboxError(f"batch {batch.seq} of {batch.sender} came after its batch {last}")
         counts: Counts = defaultdict(lambda: defaultdict(int))
         spent = self._add_spend(batch.attempts)
         granted = self._spending.reserve(batch)
@@ -80,16 +78,16 @@ class BatchWriter:
         self._add_waiting(batch.waiting, names, counts)
         self._db.change(schema.PUT_SENDER, batch.sender, batch.seq, size, json.dumps(astuple(granted)))
         self._remember(batch, requests)
-        return BatchOutcome(Ack(batch.seq, duplicates, granted, self._spending.left()), _changes(counts, spent))
+        changes = tallies_of(counts.keys() | spent.keys(), counts, spent)
+        return BatchOutcome(Ack(batch.seq, duplicates, granted, self._spending.left()), changes)
 
-    def _add_spend(self, attempts: Sequence[Attempt]) -> dict[JudgeModel, Spend]:
-        spent: dict[JudgeModel, Spend] = {}
+    def _add_spend(self, attempts: Sequence[Attempt]) -> Spent:
+        spent: Spent = defaultdict(Spend)
         settled: defaultdict[JudgeModel, int] = defaultdict(int)
         for attempt in attempts:
-            pair = (attempt.judge, attempt.model)
-            spent[pair] = spent.get(pair, Spend()) + Spend(1, attempt.usage)
-            settled[pair] += attempt.is_settled
-        rows = [(*pair, spend.requests, *schema.usage_row(spend.usage), settled[pair]) for pair, spend in spent.items()]
+            spent[attempt.judge, attempt.model] += Spend(1, attempt.usage)
+            settled[attempt.judge, attempt.model] += attempt.is_settled
+        rows = [(*key, spend.requests, *schema.usage_row(spend.usage), settled[key]) for key, spend in spent.items()]
         self._db.change_many(schema.ADD_SPEND, rows)
         return spent
 
@@ -104,10 +102,10 @@ class BatchWriter:
     def _names(self, shards: Iterable[int]) -> dict[int, JudgeModel]:
         names: dict[int, JudgeModel] = {}
         for shard in shards:
-            judge = self._db.value("SELECT judge FROM shards WHERE id = ?", shard)
-            if judge is None:
+            for judge, model in self._db.rows("SELECT judge, model FROM shards WHERE id = ?", shard):
+                names[shard] = judge, model
+            if shard not in names:
                 raise JuryboxError(f"the plan has no shard {shard}")
-            names[shard] = (judge, self._db.value("SELECT model FROM shards WHERE id = ?", shard))
         return names
 
     def _add_judgments(
@@ -144,8 +142,7 @@ class BatchWriter:
         return len(late)
 
     def _attempt_of(self, sender: str, judgment: Judgment, requests: dict[str, int]) -> int | None:
-        request = judgment.request_id
-        if request is None:
+        if (request := judgment.request_id) is None:
             return None
         known = requests.get(request) or self._undecided.get((sender, request))
         # Else its attempt came in an earlier batch, before this process started. Attempts have no index by request:
@@ -161,17 +158,13 @@ class BatchWriter:
             if before is not None:
                 count[tally_of(before)] -= 1
             count[tally_of(trial.why)] += 1
-            self._db.change(
-                schema.PUT_PENDING,
-                *(trial.shard, trial.position, trial.key, *names[trial.shard], trial.why, history_text(trial.history)),
-            )
+            row = trial.shard, trial.position, trial.key, *names[trial.shard], trial.why, history_text(trial.history)
+            self._db.change(schema.PUT_PENDING, *row)
 
     def _remember(self, batch: Batch, requests: dict[str, int]) -> None:
         # Before the commit: if that fails, the sender's next batch is this one again, and it overwrites these ids.
         decided = {judgment.request_id for judgment in batch.judgments}
-        for name, id_ in requests.items():
-            if name not in decided:
-                self._undecided[batch.sender, name] = id_
+        self._undecided |= {(batch.sender, name): id_ for name, id_ in requests.items() if name not in decided}
         for request in decided:
             self._undecided.pop((batch.sender, request or ""), None)
         while len(self._undecided) > UNDECIDED_REQUESTS:
@@ -194,9 +187,6 @@ def history_of(text: str) -> TrialProgress:
     return TrialProgress(**values | {"usage": Usage(**values["usage"])})
 
 
-def _changes(counts: Counts, spent: dict[JudgeModel, Spend]) -> dict[JudgeModel, Tally]:
-    changes = {}
-    for pair in counts.keys() | spent.keys():
-        spend = spent.get(pair, Spend())
-        changes[pair] = Tally(**counts[pair], requests=spend.requests, usage=spend.usage)
-    return changes
+def tallies_of(judge_models: Iterable[JudgeModel], counts: Counts, spent: Spent) -> dict[JudgeModel, Tally]:
+    """Counts and spend, of which either may lack a judge × model, as one."""
+    return {key: Tally(**counts[key], requests=spent[key].requests, usage=spent[key].usage) for key in judge_models}

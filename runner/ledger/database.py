@@ -64,7 +64,6 @@ class Database:
             )  # fmt: skip
 
     def close(self) -> None:
-        """Closes the file."""
         with self._errors():
             self._sqlite.close()
 
@@ -93,7 +92,6 @@ class Database:
         return None if row is None else row[0]
 
     def rows(self, sql: str, *parameters: Any) -> list[Row]:
-        """All rows."""
         with self._errors():
             return self._sqlite.execute(sql, parameters).fetchall()
 
@@ -106,8 +104,11 @@ class Database:
         """Executes, and says how many rows that changed."""
         return self._sqlite.execute(sql, parameters).rowcount
 
+    def change_all(self, statements: Iterable[str]) -> None:
+        for statement in statements:
+            self._sqlite.execute(statement)
+
     def change_many(self, sql: str, rows: Iterable[Row]) -> None:
-        """Executes once per row."""
         self._sqlite.executemany(sql, rows)
 
     def _prepare(self) -> None:
@@ -122,8 +123,7 @@ class Database:
         self.change("PRAGMA synchronous = FULL")
         if version == 0:
             with self.transaction():
-                for statement in schema.TABLES:
-                    self.change(statement)
+                self.change_all(schema.TABLES)
                 self.change(f"PRAGMA user_version = {schema.VERSION}")
 
     def _open_for_reading(self) -> None:
@@ -195,5 +195,4 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def wal_path(path: Path) -> Path:
-    """SQLite's write-ahead log of a database."""
     return path.with_name(f"{path.name}-wal")

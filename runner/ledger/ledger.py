@@ -1,8 +1,8 @@
 """The run's memory: one SQLite file holding every attempt, every judgment, what waits, and what was spent.
 
-Hides SQLite and durability. A batch is one transaction; once `record` has returned, the batch
-survives the death of any process and a power cut, and the same batch sent again changes nothing. Calls on one object
-must be serialized by the caller (they may come from different threads).
+Hides SQLite and durability. A batch is one transaction; once `commit` has returned, the batch survives the death of any
+process and a power cut, and the same batch sent again changes nothing. Calls on one object must be serialized by the
+caller (they may come from different threads).
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ from runner.config import Budget
 from runner.errors import JuryboxError
 from runner.failpoints import failpoint
 from runner.messages import Batch, Shard, Tally, TrialProgress
-from runner.usage import CostBound, Usage
+from runner.usage import Usage
 
 from . import schema
-from .batch_writer import BatchOutcome, BatchWriter, Counts, JudgeModel, Spend, history_of, tally_of
+from .batch_writer import BatchOutcome, BatchWriter, Counts, JudgeModel, Spend, Spent, history_of, tallies_of, tally_of
 from .database import Database
 from .revisions import Revisions
 from .segments import Segments
 from .spending import NO_BUDGET, Spending
-
-__all__ = ["BatchOutcome", "Ledger", "ShardRow", "Spend"]
 
 COPYING_MODEL = "copying_model"
 
@@ -71,8 +69,6 @@ class Ledger:
         """Closes the file; the last one to close folds the write-ahead log into it."""
         self._db.close()
 
-    # --- the plan
-
     def set_plan(self, shards: Iterable[Shard]) -> None:
         """The first plan of a new run."""
         with self._db.transaction():
@@ -89,66 +85,51 @@ class Ledger:
         with self._db.transaction():
             self._db.change(schema.CREATE_PLANNED)
             self._db.change_many(schema.ADD_PLANNED, trials)
-            for statement in schema.SORT_PLANNED:
-                self._db.change(statement)
-            for statement in schema.MOVE_JUDGMENTS:
-                self._db.change(statement)
+            self._db.change_all((*schema.SORT_PLANNED, *schema.MOVE_JUDGMENTS))
             self._db.change(schema.STAMP_RETIRED, time.time())
             self._db.change_many(schema.ADD_SHARD, map(astuple, shards))
-            for statement in schema.FINISH_REPLAN:
-                self._db.change(statement)
+            self._db.change_all(schema.FINISH_REPLAN)
             self.segments.record_move()
             return int(self._db.value("SELECT coalesce(sum(done), 0) FROM shards"))
 
     def shards(self) -> list[ShardRow]:
-        """The plan, in order of id."""
         return [ShardRow(Shard(*row[:-1]), row[-1]) for row in self._db.rows(schema.SHARDS)]
 
-    # --- recording
-
-    def record(self, batch: Batch) -> BatchOutcome:
+    def commit(self, batch: Batch) -> BatchOutcome:
         """Commits a batch; one that was committed before is acknowledged and changes nothing."""
         try:
-            effect = self._commit(batch)
+            outcome = self._apply(batch)
         except UnicodeEncodeError:
             # An endpoint can send a lone surrogate, which no UTF-8 file can hold: it is kept as its escape.
-            effect = self._commit(schema.encodable(batch))
+            outcome = self._apply(schema.encodable(batch))
         failpoint("after-commit")
-        return effect
+        return outcome
 
-    def _commit(self, batch: Batch) -> BatchOutcome:
+    def _apply(self, batch: Batch) -> BatchOutcome:
         with self._db.transaction():
-            effect = self._writer.apply(batch)
+            outcome = self._writer.apply(batch)
             failpoint("before-commit")
-        return effect
+        return outcome
 
     def set_meta(self, key: str, value: str) -> None:
-        """Keeps a value with the run."""
         with self._db.transaction():
             self._db.change(schema.PUT_META, key, value)
 
-    # --- reading
-
     def meta(self, key: str) -> str | None:
-        """A value kept with the run."""
-        for (value,) in self._db.rows("SELECT value FROM meta WHERE key = ?", key):
-            return str(value)
-        return None
+        rows = self._db.rows(schema.META, key)
+        return str(rows[0][0]) if rows else None
 
     def done_positions(self, shard: int) -> set[int]:
-        """The trials of a shard that have a judgment."""
         return {position for (position,) in self._db.rows("SELECT position FROM judgments WHERE shard = ?", shard)}
 
     def pending_positions(self, shard: int) -> set[int]:
-        """The trials of a shard that wait to be judged again."""
         return {position for (position,) in self._db.rows("SELECT position FROM pending WHERE shard = ?", shard)}
 
     def unfinished_trials(self, trials: Iterable[tuple[int, int]]) -> dict[tuple[int, int], TrialProgress]:
         """(shard, position) → history of those trials that are to be judged: empty where nothing is recorded."""
         unfinished: dict[tuple[int, int], TrialProgress] = {}
         for trial in trials:
-            history = self._db.value(schema.HISTORY, *trial)
-            if history is not None:
+            if (history := self._db.value(schema.HISTORY, *trial)) is not None:
                 unfinished[trial] = history_of(history)
             elif not self._db.value(schema.IS_JUDGED, *trial):
                 unfinished[trial] = TrialProgress()
@@ -181,50 +162,39 @@ class Ledger:
             counts[judge, model][tally_of(why)] += waiting
         for judge, model, state, more in self._db.rows(schema.AGAIN_TALLIES):
             counts[judge, model][state] += more
-        spent = self._spend_by_pair()
-        pairs = [*counts, *(spent.keys() & self._copying({judge for judge, _ in counts}) - counts.keys())]
-        return {pair: Tally(**counts[pair], requests=spent[pair].requests, usage=spent[pair].usage) for pair in pairs}
+        spent = self._spend_by_judge_model()
+        copying = spent.keys() & self._copying({judge for judge, _ in counts}) - counts.keys()
+        return tallies_of([*counts, *copying], counts, spent)
 
     def spend(self) -> dict[str, Spend]:
         """Everything ever spent in this run, by model, whether the plan still holds it or not."""
         total: dict[str, Spend] = {}
-        for (_, model), spend in self._spend_by_pair().items():
+        for (_, model), spend in self._spend_by_judge_model().items():
             total[model] = total.get(model, Spend()) + spend
         return total
 
-    def reserved(self) -> CostBound:
-        """What may have been billed beyond all `spend`: requests that were never settled, of dead senders mostly.
-
-        While workers run also what they have reserved for their next requests.
-        """
-        return self.spending.reserved()
-
     def earlier(self) -> Spend:
-        """What was spent on pairs of judge and model that the plan no longer holds."""
+        """What was spent on judge × models that the plan no longer holds."""
         planned = {(row.shard.judge, row.shard.model) for row in self.shards()}
         planned |= self._copying({judge for judge, _ in planned})
-        return sum((spend for pair, spend in self._spend_by_pair().items() if pair not in planned), Spend())
+        return sum((spend for key, spend in self._spend_by_judge_model().items() if key not in planned), Spend())
 
     def _copying(self, judges: Iterable[str]) -> set[JudgeModel]:
         """Each of the judges with the model that copies verdicts and judges nothing."""
         return {(judge, model) for judge in judges if (model := self.meta(COPYING_MODEL)) is not None}
 
-    def _spend_by_pair(self) -> defaultdict[JudgeModel, Spend]:
-        spent: defaultdict[JudgeModel, Spend] = defaultdict(Spend)
-        for judge, model, requests, *usage in self._db.rows(schema.SPEND):
-            spent[judge, model] = Spend(requests, Usage(*usage))
-        return spent
+    def _spend_by_judge_model(self) -> Spent:
+        rows = self._db.rows(schema.SPEND)
+        return Spent(Spend, {(judge, model): Spend(requests, Usage(*usage)) for judge, model, requests, *usage in rows})
 
     def judged_keys(self) -> Iterator[bytes]:
         """The keys of all judgments, those set aside by an earlier change of plan too: `replan` takes them back."""
-        for (key,) in self._db.stream("SELECT key FROM judgments UNION ALL SELECT key FROM retired"):
-            yield key
+        return (key for (key,) in self._db.stream("SELECT key FROM judgments UNION ALL SELECT key FROM retired"))
 
     def judgment_rows(self, first_shard: int, last_shard: int) -> tuple[list[str], list[Row]]:
         """Column names and the judgments of a range of shards (both ends in), ordered by shard and position."""
-        return [*schema.JUDGMENT_COLUMNS, *schema.REPLY_COLUMNS], self._db.rows(
-            schema.JUDGMENT_ROWS, first_shard, last_shard
-        )
+        columns = [*schema.JUDGMENT_COLUMNS, *schema.REPLY_COLUMNS]
+        return columns, self._db.rows(schema.JUDGMENT_ROWS, first_shard, last_shard)
 
     def attempt_rows(self, after_id: int, limit: int, before: int = schema.ALL_SHARDS) -> tuple[list[str], list[Row]]:
         """Column names and the next attempts by id; `keys` are 16 bytes each, one after the other.
@@ -235,20 +205,13 @@ class Ledger:
 
     def error_of(self, attempt: int) -> str | None:
         """What went wrong with an attempt, by its id; None: nothing, or it is not known."""
-        for (error,) in self._db.rows("SELECT error FROM attempts WHERE id = ?", attempt):
-            return None if error is None else str(error)
-        return None
+        ((error,),) = self._db.rows("SELECT error FROM attempts WHERE id = ?", attempt) or ((None,),)
+        return None if error is None else str(error)
 
     def calls(self, before: int = schema.ALL_SHARDS) -> list[Row]:
-        """Requests as made, counted by all that tells how they went (see `readings.Call`).
-
-        With `before` those for trials that the plan has in the shards below it.
-        """
+        """Requests as made, counted by all that tells how they went (see `parse_stats.Call`); `before` as above."""
         return self._db.rows(schema.CALLS, before)
 
-    def malformed_replies(self, beginning: int, end: int, before: int = schema.ALL_SHARDS) -> Iterator[Row]:
-        """Replies that were no verdict: judge, model, reading, so many first and last characters (see `unreadable`).
-
-        With `before` those for trials that the plan has in the shards below it.
-        """
+    def malformed_replies(self, beginning: int, end: int, before: int) -> Iterator[Row]:
+        """Replies that were no verdict: judge, model, reading, so many first and last characters; `before` as above."""
         return self._db.stream(schema.UNREAD, beginning, end, before)

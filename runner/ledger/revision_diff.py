@@ -39,17 +39,8 @@ class JudgmentState:
         return self == other or self.document() == other.document()
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
         texts = {"verdict": self.verdict, "scores": self.scores}
-        data = {name: None if text is None else json.loads(text) for name, text in texts.items()}
-        return {"state": self.state, "reason": self.reason, **data}
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        if self.verdict is not None:
-            return self.verdict if len(self.verdict) <= LONGEST else f"{self.verdict[: LONGEST - 2]} …"
-        return f"{self.state} ({self.reason})" if self.reason else self.state
+        return asdict(self) | {name: None if text is None else json.loads(text) for name, text in texts.items()}
 
 
 WAITING = JudgmentState("waiting")
@@ -83,31 +74,25 @@ class RevisionDiff:
 
     @property
     def changed(self) -> int:
-        """Judgments that say something else now."""
         return sum(counted.changed for counted in self.judge_models.values())
 
-    def add(
-        self, judge_model: JudgeModelId, before: JudgmentState, after: JudgmentState, place: Place, key: bytes
-    ) -> None:
-        """Counts a trial whose judgment was `before` and is `after`."""
-        counts = self.judge_models[judge_model]
+    def add(self, of: JudgeModelId, before: JudgmentState, after: JudgmentState, place: Place, key: bytes) -> None:
+        """Counts a trial of this judge × model whose judgment was `before` and is `after`."""
         if before.same(after):
-            counts.unchanged += 1
+            self.judge_models[of].unchanged += 1
             return
-        counts.changed += 1
-        changes = self._changes[judge_model]
+        self.judge_models[of].changed += 1
+        changes = self._changes[of]
         step = (before, after)
         if step not in changes and len(changes) >= VERDICTS:
             step = (JudgmentState(before.state, before.reason), JudgmentState(after.state, after.reason))
         change = changes.setdefault(step, _Change())
         change.trials += 1
         if len(change.examples) < EXAMPLES:
-            name = self._name(place)
-            item = {} if name is None else {"system": name[0], "item_id": name[1]}
+            item = dict(zip(("system", "item_id"), self._name(place) or (), strict=False))
             change.examples.append(item | {"key": key.hex()})
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
         return {
             "changed": self.changed,
             "unchanged": sum(counted.unchanged for counted in self.judge_models.values()),
@@ -116,14 +101,7 @@ class RevisionDiff:
                 for (judge, model), counted in sorted(self.judge_models.items())
             ],
             "changes": [
-                {
-                    "judge": judge,
-                    "model": model,
-                    "from": before.document(),
-                    "to": after.document(),
-                    "trials": change.trials,
-                    "examples": change.examples,
-                }
+                {"judge": judge, "model": model, "from": before.document(), "to": after.document(), **asdict(change)}
                 for (judge, model), changes in sorted(self._changes.items())
                 for (before, after), change in sorted(changes.items(), key=lambda entry: -entry[1].trials)
             ],
@@ -143,25 +121,18 @@ def as_text(document: Mapping[str, Any]) -> str:
         lines.append(f"{counted['judge']} × {counted['model']}: {', '.join(parts)}")
         for change in document["changes"]:
             if (change["judge"], change["model"]) == (counted["judge"], counted["model"]):
-                before, after = (_state_from(change[end]) for end in ("from", "to"))
-                other = _otherwise(before, after) if before.text == after.text else ""
+                before, after = _state_text(change["from"]), _state_text(change["to"])
+                if before == after:
+                    same_verdict = change["from"]["verdict"] == change["to"]["verdict"]
+                    after += " with other scores" if same_verdict else " in another part"
                 names = [entry.get("item_id", entry["key"]) for entry in change["examples"]]
                 more = ", …" if change["trials"] > len(names) else ""
-                lines.append(
-                    f"  {change['trials']:>9,}  {before.text} → {after.text}{other}  ({', '.join(names)}{more})"
-                )
+                lines.append(f"  {change['trials']:>9,}  {before} → {after}  ({', '.join(names)}{more})")
     return "\n".join(lines)
 
 
-def _otherwise(before: JudgmentState, after: JudgmentState) -> str:
-    same_verdict = before.document()["verdict"] == after.document()["verdict"]
-    return " with other scores" if same_verdict else " in another part"
-
-
-def _state_from(data: Mapping[str, Any]) -> JudgmentState:
-    """The inverse of `JudgmentState.document`."""
-    texts = {
-        name: None if data[name] is None else json.dumps(data[name], ensure_ascii=False)
-        for name in ("verdict", "scores")
-    }
-    return JudgmentState(data["state"], data["reason"], **texts)
+def _state_text(state: Mapping[str, Any]) -> str:
+    if state["verdict"] is not None:
+        verdict = json.dumps(state["verdict"], ensure_ascii=False)
+        return verdict if len(verdict) <= LONGEST else f"{verdict[: LONGEST - 2]} …"
+    return f"{state['state']} ({state['reason']})" if state["reason"] else str(state["state"])

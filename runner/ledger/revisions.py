@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from runner.messages import Judgment, TrialProgress
@@ -36,7 +36,7 @@ _OLD_AND_NEW = (
     f" {', '.join(f'r.{name}' for name in JUDGED)} FROM renewed r CROSS JOIN judgments j"
     " ON j.shard = r.shard AND j.position = r.position JOIN shards s ON s.id = r.shard"
 )
-_OTHER_COLUMNS = ", ".join(name for name in schema.JUDGMENT_COLUMNS if name != "revision")
+_OTHER_COLUMNS = ", ".join(schema.OTHER_COLUMNS)
 _REPLACE = (
     f"INSERT OR REPLACE INTO judgments ({_OTHER_COLUMNS}, revision) SELECT {_OTHER_COLUMNS}, ? FROM renewed"
     " ORDER BY shard, position"
@@ -51,8 +51,8 @@ _WAITING_AGAIN = (
     " ON j.shard = p.shard AND j.position = p.position GROUP BY p.shard"
 )
 
-# --- reading again. Replies and trials are both sorted by key before they are joined, as for a changed plan; what comes
-# out is sorted by place, so that shard after shard finds its replies in the order they were recorded.
+# Replies and trials are both sorted by key before they are joined, as for a changed plan; what comes out is sorted by
+# place, so that shard after shard finds its replies in the order they were recorded.
 _INDEX = (
     "CREATE TEMP TABLE found_replies (key BLOB, attempt INTEGER, place INTEGER, size INTEGER)",
     "CREATE TEMP TABLE trials (key BLOB PRIMARY KEY, shard INTEGER, position INTEGER) WITHOUT ROWID",
@@ -84,7 +84,12 @@ _REPLIES = (
     f"SELECT q.position, q.place, q.size, {', '.join(f'a.{name}' for name in REPLY)}"
     " FROM replies q CROSS JOIN attempts a ON a.id = q.attempt WHERE q.shard = ? ORDER BY q.position, q.attempt"
 )
+_UNJUDGED = (
+    "SELECT position, key, history FROM pending p WHERE shard = ? AND NOT EXISTS (SELECT 1 FROM judgments j"
+    " WHERE j.shard = p.shard AND j.position = p.position) ORDER BY position"
+)
 _PUT = schema.ADD_JUDGMENT.replace("INSERT", "INSERT OR REPLACE", 1).replace(" ON CONFLICT DO NOTHING", "")
+_ADD = "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)"
 _SET_READING = "UPDATE attempts SET reading = ?, parser_version = ? WHERE id = ?"
 
 
@@ -102,13 +107,10 @@ class Revision:
     """The document of `RevisionDiff`."""
 
     def document(self) -> dict[str, Any]:
-        """As JSON-able data."""
-        data = {"revision": self.number, **asdict(self)}
-        del data["number"], data["changes"]
-        return data | self.changes
+        names = ("kind", "made_at", "parser_version")
+        return {"revision": self.number, **{name: getattr(self, name) for name in names}, **self.changes}
 
     def text(self) -> str:
-        """As a person reads it."""
         how = "judged again"
         if self.kind == "rescore":
             others = [version for version in self.changes["parser_versions_before"] if version != self.parser_version]
@@ -118,8 +120,6 @@ class Revision:
 
 
 class Revisions:
-    """The revisions of one ledger."""
-
     def __init__(self, db: Database) -> None:
         self._db = db
 
@@ -144,8 +144,6 @@ class Revisions:
         """The parser versions of the judgments that stand."""
         return [version for (version,) in self._db.rows("SELECT DISTINCT parser_version FROM judgments ORDER BY 1")]
 
-    # --- retry
-
     def retriable(self, states: Sequence[str], judge: str | None = None, model: str | None = None) -> dict[int, int]:
         """Shard → trials judged as one of `states` that `begin_retry` would let wait again."""
         from_revision = self._from_revision()
@@ -159,27 +157,17 @@ class Revisions:
         """
         with self._db.transaction():
             from_revision = self._from_revision()
-            for shard, judge_name, model_name, trials in self._to_retry(from_revision, states, judge, model):
-                self._db.change_many(
-                    schema.PUT_PENDING,
-                    [
-                        (
-                            shard,
-                            position,
-                            key,
-                            judge_name,
-                            model_name,
-                            RETRY,
-                            history_text(_history_for_retry(from_revision, *old)),
-                        )
-                        for position, key, *old in trials
-                    ],
-                )
+            for shard, *names, trials in self._to_retry(from_revision, states, judge, model):
+                rows = [
+                    (shard, position, key, *names, RETRY, history_text(_history_for_retry(from_revision, *old)))
+                    for position, key, *old in trials
+                ]
+                self._db.change_many(schema.PUT_PENDING, rows)
             self._db.change(schema.PUT_META, RETRY, str(from_revision))
 
     def _from_revision(self) -> int:
         """The revision at which the retry under way began; without one, that which stands."""
-        begun = self._db.rows("SELECT value FROM meta WHERE key = 'retry'")
+        begun = self._db.rows(schema.META, RETRY)
         return int(begun[0][0]) if begun else self.current()
 
     def _to_retry(
@@ -200,25 +188,21 @@ class Revisions:
                 for shard, position, key, judge, model, *states in self._db.stream(_OLD_AND_NEW):
                     old, new = JudgmentState(*states[: len(JUDGED)]), JudgmentState(*states[len(JUDGED) :])
                     changes.add((judge, model), old, new, (shard, position), key)
-                revision = self._add(RETRY, parser_version, changes.document())
+                revision = self.begin(RETRY, parser_version, changes.document())
                 self._db.change(_REPLACE, revision.number)
                 self._db.change("DELETE FROM renewed")
             if not self.waiting_again():
                 self._db.change("DELETE FROM meta WHERE key = 'retry'")
             return revision
 
-    # --- rescore
-
     @contextmanager
     def rescoring(self) -> Iterator[Rescoring]:
         """The transaction in which all judgments are read again."""
         with self._db.transaction():
-            for statement in _INDEX:
-                self._db.change(statement)
+            self._db.change_all(_INDEX)
             self._db.change_many(_ADD_REPLY, self._places())
-            for statement in _SORT:
-                self._db.change(statement)
-            yield Rescoring(self._db, self.current() + 1, self.parser_versions(), self._add)
+            self._db.change_all(_SORT)
+            yield Rescoring(self._db, self)
             self._db.change("DROP TABLE replies")
 
     def _places(self) -> Iterator[tuple[bytes, int, int, int]]:
@@ -227,19 +211,15 @@ class Revisions:
             size = len(keys) // 16
             yield from ((keys[at * 16 : at * 16 + 16], attempt, at, size) for at in range(size))
 
-    def _add(self, kind: str, parser_version: str, changes: dict[str, Any]) -> Revision:
+    def begin(self, kind: str, parser_version: str, changes: dict[str, Any]) -> Revision:
+        """The next revision, from now on; inside a transaction."""
         revision = Revision(self.current() + 1, kind, time.time(), parser_version, changes)
-        self._db.change(
-            "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)",
-            *(revision.number, kind, revision.made_at, parser_version, json.dumps(changes, ensure_ascii=False)),
-        )
+        add_revision(self._db, revision)
         return revision
 
 
 @dataclass(frozen=True, slots=True)
 class StoredJudgment:
-    """A judgment as it stands in the ledger."""
-
     judgment: Judgment
     attempt: int | None
     """Id of the one that decided."""
@@ -250,68 +230,52 @@ class StoredJudgment:
 class Rescoring:
     """All judgments while they are read again. `number` is the revision that this will be, if anything changes."""
 
-    def __init__(
-        self, db: Database, number: int, versions_before: list[str], add: Callable[[str, str, dict[str, Any]], Revision]
-    ) -> None:
-        self.number = number
+    def __init__(self, db: Database, revisions: Revisions) -> None:
+        self.number = revisions.current() + 1
         self._db = db
-        self._versions_before = versions_before
-        self._add = add
+        self._revisions = revisions
+        self._versions_before = revisions.parser_versions()
 
     def judgments(self, shard: int) -> list[StoredJudgment]:
-        """The judgments of a shard."""
         columns = ", ".join(schema.JUDGMENT_COLUMNS)
         rows = self._db.rows(f"SELECT {columns} FROM judgments WHERE shard = ? ORDER BY position", shard)
         return [StoredJudgment(*schema.judgment_from_row(row)) for row in rows]
 
     def waiting(self, shard: int) -> list[tuple[int, bytes, TrialProgress]]:
         """The trials of a shard that wait and have no judgment: position, key, history."""
-        rows = self._db.rows(
-            "SELECT position, key, history FROM pending p WHERE shard = ? AND NOT EXISTS (SELECT 1 FROM judgments j"
-            " WHERE j.shard = p.shard AND j.position = p.position) ORDER BY position",
-            shard,
-        )
-        return [(position, key, history_of(history)) for position, key, history in rows]
+        return [(position, key, history_of(history)) for position, key, history in self._db.rows(_UNJUDGED, shard)]
 
     def replies(self, shard: int) -> Iterator[tuple[int, int, int, dict[str, Any]]]:
         """All replies to the trials of a shard, by position and in their order: position, place, size, the attempt."""
         for position, place, size, *reply in self._db.stream(_REPLIES, shard):
             yield position, place, size, dict(zip(REPLY, reply, strict=True))
 
-    def replace(self, judgments: Iterable[StoredJudgment]) -> None:
-        """Writes judgments that stand there anew; a trial that has a score now no longer waits to be judged again."""
+    def write(self, shard: int, judgments: Iterable[StoredJudgment], added: int) -> None:
+        """Writes judgments of a shard, `added` of them of trials that had none; what has a score waits no longer."""
         for stored in judgments:
-            self._put(stored)
+            self._db.change(_PUT, *schema.judgment_row(stored.judgment, stored.attempt, stored.revision))
             if stored.judgment.state == "scored":
-                self._db.change(schema.DROP_PENDING, stored.judgment.shard, stored.judgment.position)
-
-    def add(self, shard: int, judgments: Sequence[StoredJudgment]) -> None:
-        """Adds the judgments of trials that waited for one."""
-        for stored in judgments:
-            self._put(stored)
-            self._db.change(schema.DROP_PENDING, shard, stored.judgment.position)
-        if judgments:
-            self._db.change(schema.ADD_DONE, len(judgments), shard)
-
-    def _put(self, stored: StoredJudgment) -> None:
-        self._db.change(_PUT, *schema.judgment_row(stored.judgment, stored.attempt, stored.revision))
+                self._db.change(schema.DROP_PENDING, shard, stored.judgment.position)
+        if added:
+            self._db.change(schema.ADD_DONE, added, shard)
 
     def set_readings(self, readings: Iterable[tuple[str | None, str | None, int]]) -> None:
         """Say what attempts were read as: reading, parser version, id."""
         self._db.change_many(_SET_READING, readings)
 
     def finish(self, parser_version: str, changes: RevisionDiff) -> Revision:
-        """Make the new revision of what was written."""
         document = {"parser_versions_before": self._versions_before} | changes.document()
-        return self._add("rescore", parser_version, document)
+        return self._revisions.begin("rescore", parser_version, document)
+
+
+def add_revision(db: Database, revision: Revision) -> None:
+    """Inside a transaction."""
+    changes = json.dumps(revision.changes, ensure_ascii=False)
+    db.change(_ADD, revision.number, revision.kind, revision.made_at, revision.parser_version, changes)
 
 
 def _history_for_retry(from_revision: int, attempts: int, *rest: Any) -> TrialProgress:
     """The history of a judged trial whose retry budgets begin anew."""
     *usage, official = rest
-    return TrialProgress(
-        retry=from_revision + 1,
-        attempts=attempts,
-        usage=Usage(*usage),
-        official=None if official is None else bool(official),
-    )
+    official = None if official is None else bool(official)
+    return TrialProgress(retry=from_revision + 1, attempts=attempts, usage=Usage(*usage), official=official)

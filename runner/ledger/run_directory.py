@@ -49,16 +49,11 @@ def describe_differences(path: str, before: Any, now: Any) -> Iterator[str]:
 def excerpt(before: str, now: str) -> str:
     """`…text [was] → [is] text…`, from the first word that differs, with a little of what stands around it."""
     start = _word_start(before, _common(before, now))
-    end = _common(before[start:][::-1], now[start:][::-1])
-    end = _word_start(before[::-1], end)
-    ends = len(before) - end, len(now) - end
-    opening = before[_word_start(before, max(0, start - _CONTEXT)) : start]
-    closing = before[ends[0] : ends[0] + _CONTEXT]
-    return (
-        ("…" if start > _CONTEXT else "")
-        + f"{_flat(opening)}[{_cut(before[start : ends[0]])}] → [{_cut(now[start : ends[1]])}]{_flat(closing)}"
-        + ("…" if end > _CONTEXT else "")
-    )
+    end = _word_start(before[::-1], _common(before[start:][::-1], now[start:][::-1]))
+    was, is_ = before[start : len(before) - end], now[start : len(now) - end]
+    opening = ("…" if start > _CONTEXT else "") + _flat(before[_word_start(before, max(0, start - _CONTEXT)) : start])
+    closing = _flat(before[start + len(was) :][:_CONTEXT]) + ("…" if end > _CONTEXT else "")
+    return f"{opening}[{_cut(was)}] → [{_cut(is_)}]{closing}"
 
 
 def _word_start(text: str, place: int) -> int:
@@ -69,8 +64,8 @@ def _word_start(text: str, place: int) -> int:
 
 def _common(one: str, other: str) -> int:
     """How many characters both start with."""
-    most = min(len(one), len(other))
-    return next((place for place in range(most) if one[place] != other[place]), most)
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
 def _text(value: Any) -> str:
@@ -85,7 +80,6 @@ def _cut(text: str) -> str:
 
 
 def _flat(text: str) -> str:
-    """On one line, whatever the text holds."""
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", lambda character: json.dumps(character[0])[1:-1], text)
 
 
@@ -106,15 +100,11 @@ def jurybox_version() -> str:
 
 
 class RunDirectory:
-    """Paths, lock and manifest of one run."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest_file = path / "manifest.json"
         self.items = path / "items"
         self.ledger = path / "run.db"
-        self.results = path / "results"
-        self.attempts = path / "attempts"
         self.left_abruptly = False
         """Whether who held the directory last was killed, or left at once. Known while it is held."""
 
@@ -150,8 +140,7 @@ class RunDirectory:
 
     def _check_links(self) -> None:
         """What is written under a link lands where nobody said that it should."""
-        links = sorted(entry.name for entry in self.path.iterdir() if entry.is_symlink())
-        if links:
+        if links := sorted(entry.name for entry in self.path.iterdir() if entry.is_symlink()):
             raise RunLocked(
                 f"{self.path / links[0]}: is a symbolic link, and a run directory holds none: put the file itself "
                 "there, or use --out for another directory"
@@ -196,7 +185,6 @@ class RunDirectory:
             os.close(descriptor)
 
     def manifest(self) -> dict[str, Any] | None:
-        """The manifest, or None where no run has begun here."""
         try:
             text = self.manifest_file.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -215,7 +203,6 @@ class RunDirectory:
         return manifest
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Replace the manifest in one step."""
         with translate_full_disk(self.path), replace_file(self.manifest_file) as file:
             file.write(json.dumps(manifest, indent=2, ensure_ascii=False).encode())
 
@@ -223,10 +210,8 @@ class RunDirectory:
         """InputError, with the way out, where a run was here and its ledger is lost."""
         if self.ledger.exists():
             return
-        written = manifest["config"].get("publish")
-        if written is None:
-            way = "put back a copy of it, or begin anew with the run's own command"
-        else:
+        way = "put back a copy of it, or begin anew with the run's own command"
+        if (written := manifest["config"].get("publish")) is not None:
             place = publish_url(written, Path(manifest.get("base", ".")), manifest["name"])
             way = f"the run's own command makes it anew from {place}, and judges only what was not published there"
         raise InputError(f"{self.path}: run.db is lost; {way}")
@@ -237,8 +222,8 @@ class RunDirectory:
         if manifest is None:
             raise InputError(f"{self.path}: holds no run (no manifest.json)")
         self.require_ledger(manifest)
-        config = parse_config(manifest["config"], source=str(self.manifest_file))
         where = str(self.manifest_file)
+        config = parse_config(manifest["config"], source=where)
         # Code is never carried out from here: to look at a run is not to trust it.
         judges = manifest["judges"].values()
         return config, [parse_judge(entry["source"], where, code=entry.get("code", "")) for entry in judges]
@@ -253,13 +238,13 @@ def manifest_of(
         "jurybox": jurybox_version(),
         "name": config.name,
         "config": _without_secrets(config),
-        "judges": {judge.name: _judge(judge) for judge in judges},
+        "judges": {
+            judge.name: {"fingerprint": judge.fingerprint, "source": judge.source}
+            | ({"code": judge.code} if judge.code else {})
+            for judge in judges
+        },
         "meaning": meaning_of(config, judges, judge_models),
     }
-
-
-def _judge(judge: Judge) -> dict[str, str]:
-    return {"fingerprint": judge.fingerprint, "source": judge.source} | ({"code": judge.code} if judge.code else {})
 
 
 def _without_secrets(config: RunConfig) -> dict[str, Any]:
@@ -278,11 +263,9 @@ def meaning_of(
     config: RunConfig, judges: Sequence[Judge], judge_models: Mapping[tuple[str, str], JudgeModel]
 ) -> dict[str, Any]:
     """What may not change under an old name, flat: path → value."""
-    meaning: dict[str, Any] = {
-        "items.fields": config.items.fields,
-        "items.empty_response": config.items.empty_response,
-        "items.join.on": config.items.join.on if config.items.join else None,
-    }
+    items = config.items
+    meaning: dict[str, Any] = {"items.fields": items.fields, "items.empty_response": items.empty_response}
+    meaning["items.join.on"] = items.join.on if items.join else None
     for judge in judges:
         for part, value in judge.meaning.items():
             if part == "templates":

@@ -44,6 +44,7 @@ _OUTCOME = f"""
 
 USAGE_COLUMNS, ATTEMPT_COLUMNS, OUTCOME_COLUMNS = _names(_USAGE), _names(_ATTEMPT), _names(_OUTCOME)
 JUDGMENT_COLUMNS = ("shard", "position", "key", *OUTCOME_COLUMNS)
+OTHER_COLUMNS = tuple(name for name in JUDGMENT_COLUMNS if name != "revision")
 REPLY_COLUMNS = (
     "answer_text", "reasoning_text", "refusal_text", "finish_reason", "served_model", "system_fingerprint",
 )  # fmt: skip
@@ -138,7 +139,6 @@ ADD_ATTEMPT = _insert("attempts", ATTEMPT_COLUMNS)
 ADD_JUDGMENT = _insert("judgments", JUDGMENT_COLUMNS) + " ON CONFLICT DO NOTHING"
 ADD_RENEWED = _insert("renewed", JUDGMENT_COLUMNS)
 REVISION = "SELECT coalesce(max(number), 1) FROM revisions"
-"""The revision that the judgments of the run make up at present."""
 PUT_PENDING = (
     _insert("pending", ("shard", "position", "key", "judge", "model", "why", "history"))
     + " ON CONFLICT (shard, position) DO UPDATE SET why = excluded.why, history = excluded.history"
@@ -147,6 +147,8 @@ PUT_SENDER = (
     _insert("senders", ("sender", "seq", "records", "granted"))
     + " ON CONFLICT (sender) DO UPDATE SET seq = excluded.seq, records = excluded.records, granted = excluded.granted"
 )
+LAST_BATCH = "SELECT seq, records, granted FROM senders WHERE sender = ?"
+META = "SELECT value FROM meta WHERE key = ?"
 PUT_META = _insert("meta", ("key", "value")) + " ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 _SPENT = ("requests", *USAGE_COLUMNS, "settled")
 """`settled`: those of the requests that are known to have been received, and for which nothing is reserved any more."""
@@ -175,11 +177,9 @@ ALL_SHARDS = 2**62
 def _of_plan(before: str) -> str:
     """Requests about trials of the plan's shards below an id; with ALL_SHARDS all that were ever made.
 
-    Those shards are the run's own, the others those of control items, which are asked one by one. What does not belong
-    is told, since that is little: controls that are judged or wait, and requests all of whose trials were retired, be
-    it as controls or as items that are gone. So the many that belong are in no set that would have to be made first,
-    and requests about several trials are taken apart only where the first was retired. Of a trial that waited without
-    a judgment when a plan dropped it the ledger keeps the requests alone: those are not told from the plan's.
+    The other shards are those of control items, which are asked one by one. What does not belong is excluded, since
+    that is little: controls that are judged or wait, and requests all of whose trials were retired. Of a trial that
+    waited without a judgment when a plan dropped it the ledger keeps the requests alone: those count as the plan's.
     """
     return f"""
         keys NOT IN (
@@ -259,7 +259,7 @@ def attempt_row(id_: int, attempt: Attempt) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def judgment_row(judgment: Judgment, attempt: int | None, revision: int = 1) -> tuple[Any, ...]:
+def judgment_row(judgment: Judgment, attempt: int | None, revision: int) -> tuple[Any, ...]:
     """In the order of JUDGMENT_COLUMNS; `attempt` is the id of the one that decided."""
     return (
         judgment.shard, judgment.position, judgment.key, judgment.state, judgment.reason, judgment.verdict,
@@ -287,10 +287,10 @@ def encodable(batch: Batch) -> Batch:
     """The batch with what UTF-8 cannot hold (lone surrogates) written as its escape."""
 
     def escaped(record: _Record) -> _Record:
-        texts: dict[str, Any] = {name.name: getattr(record, name.name) for name in fields(record)}
-        for name in [name for name, text in texts.items() if isinstance(text, str)]:
-            texts[name] = texts[name].encode("utf-8", "backslashreplace").decode()
-        return replace(record, **texts)
+        values: dict[str, Any] = {name.name: getattr(record, name.name) for name in fields(record)}
+        texts = {name: text for name, text in values.items() if isinstance(text, str)}
+        escapes = {name: text.encode("utf-8", "backslashreplace").decode() for name, text in texts.items()}
+        return replace(record, **values | escapes)
 
     return replace(batch, attempts=tuple(map(escaped, batch.attempts)), judgments=tuple(map(escaped, batch.judgments)))
 

@@ -24,14 +24,17 @@ NEW, RENEWED, ANEW = range(3)
 _STATE = "publishing"
 _RUN = "run_id"
 _ADD = "INSERT OR IGNORE INTO unpublished (priority, shard, position) VALUES (?, ?, ?)"
+_PUBLISH_ANEW = (
+    "INSERT INTO unpublished SELECT ?1, shard, position FROM judgments j WHERE NOT EXISTS (SELECT 1 FROM"
+    " unpublished u WHERE u.priority = ?2 AND u.shard = j.shard AND u.position = j.position)"
+)
 _MARK = (
     "INSERT INTO publishing SELECT * FROM unpublished ORDER BY priority, shard, position LIMIT ?",
     "DELETE FROM unpublished WHERE (priority, shard, position) <="
     " (SELECT priority, shard, position FROM publishing ORDER BY priority DESC, shard DESC, position DESC LIMIT 1)",
 )
-_OTHER_COLUMNS = [name for name in schema.JUDGMENT_COLUMNS if name != "revision"]
 _ROWS = (
-    f"SELECT {', '.join(f'j.{name}' for name in _OTHER_COLUMNS)}, ({schema.REVISION}) + ?,"
+    f"SELECT {', '.join(f'j.{name}' for name in schema.OTHER_COLUMNS)}, ({schema.REVISION}) + ?,"
     f" {', '.join(f'a.{name}' for name in schema.REPLY_COLUMNS)}"
     " FROM publishing p CROSS JOIN {table} j ON j.shard = p.shard AND j.position = p.position"
     " LEFT JOIN attempts a ON a.id = j.attempt WHERE p.priority {priorities} ORDER BY p.priority, p.shard, p.position"
@@ -77,23 +80,21 @@ class Published:
 
 
 class Segments:
-    """The segments of one ledger."""
-
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def state(self) -> Published | None:
         """How far publishing has come; None where it never began."""
-        for (text,) in self._db.rows("SELECT value FROM meta WHERE key = ?", _STATE):
-            data = json.loads(text)
-            segment = data.pop("open")
-            return Published(**data, open=None if segment is None else Segment(**segment))
-        return None
+        rows = self._db.rows(schema.META, _STATE)
+        if not rows:
+            return None
+        data = json.loads(rows[0][0])
+        return Published(**data | {"open": None if data["open"] is None else Segment(**data["open"])})
 
     def run_id(self) -> str:
         """The run's own name, given once and for all places."""
         with self._db.transaction():
-            run_id = self._db.value("SELECT value FROM meta WHERE key = ?", _RUN)
+            run_id = self._db.value(schema.META, _RUN)
             if run_id is None:
                 run_id = secrets.token_hex(16)
                 self._db.change(schema.PUT_META, _RUN, run_id)
@@ -125,10 +126,7 @@ class Segments:
         assert state is not None
         with self._db.transaction():
             self._db.change("DELETE FROM unpublished WHERE priority <> ?", NEW)
-            self._db.change(
-                "INSERT INTO unpublished SELECT ?1, shard, position FROM judgments j WHERE NOT EXISTS (SELECT 1 FROM"
-                " unpublished u WHERE u.priority = ?2 AND u.shard = j.shard AND u.position = j.position)", ANEW, NEW,
-            )  # fmt: skip
+            self._db.change(_PUBLISH_ANEW, ANEW, NEW)
             self._db.change("INSERT INTO unpublished SELECT ?, shard, position FROM renewed", RENEWED)
             # A segment that is marked is finished as it was marked, in its old edition: its name may be taken already.
             edition = state.edition + 1
@@ -159,16 +157,11 @@ class Segments:
             kinds: dict[int, int] = dict(self._db.rows("SELECT priority = 1, count(*) FROM publishing GROUP BY 1"))
             if not kinds and until == state.attempts and state.whole:
                 return None
+            catches_up = until == last and not self._db.value("SELECT EXISTS (SELECT 1 FROM unpublished)")
             segment = Segment(
-                number=state.segment + 1,
-                edition=state.edition,
-                revision=state.revision,
-                after=state.attempts,
-                until=until,
-                judgments=kinds.get(0, 0),
-                renewed=kinds.get(1, 0),
-                catches_up=until == last and not self._db.value("SELECT EXISTS (SELECT 1 FROM unpublished)"),
-            )
+                state.segment + 1, state.edition, state.revision, state.attempts, until,
+                judgments=kinds.get(0, 0), renewed=kinds.get(1, 0), catches_up=catches_up,
+            )  # fmt: skip
             self._put(replace(state, open=segment))
         failpoint("after-mark")
         return segment
@@ -188,7 +181,7 @@ class Segments:
         """Column names and the judgments of the marked segment: those that stand, or the new outcomes of a retry."""
         table, priorities = ("renewed", "= 1") if renewed else ("judgments", "<> 1")
         rows = self._db.rows(_ROWS.format(table=table, priorities=priorities), int(renewed))
-        return [*_OTHER_COLUMNS, "revision", *schema.REPLY_COLUMNS], rows
+        return [*schema.OTHER_COLUMNS, "revision", *schema.REPLY_COLUMNS], rows
 
     def count_unpublished(self) -> int:
         """How many judgments and attempts are not published yet."""
@@ -213,6 +206,6 @@ def published_meta(run_id: str, state: Published) -> dict[str, str]:
 def add_unpublished(db: Database, trials: Iterable[tuple[int, int]], *, renewed: bool = False) -> None:
     """Marks judgments to be published, if the run is; inside the transaction that records them."""
     # A lookup a batch: another process turns it on and off.
-    state = db.value("SELECT value FROM meta WHERE key = ?", _STATE)
+    state = db.value(schema.META, _STATE)
     if state is not None and json.loads(state)["on"]:
         db.change_many(_ADD, [(RENEWED if renewed else NEW, *place) for place in trials])

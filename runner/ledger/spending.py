@@ -35,7 +35,7 @@ class Spending:
         return cost_of(*settled)
 
     def reserved(self) -> CostBound:
-        """What more may have been billed, or may yet be."""
+        """What may have been billed beyond all that is settled, by requests of dead senders mostly, or may yet be."""
         (bound,) = self._db.rows(schema.RESERVED)
         return CostBound(*bound)
 
@@ -69,7 +69,6 @@ class Starvation:
         self._waiting: dict[str, CostBound] = {}
 
     def observe(self, batch: Batch, ack: Ack) -> None:
-        """A batch was committed."""
         if ack.left is None:
             return
         if not self._left.covers(ack.left):
@@ -82,7 +81,6 @@ class Starvation:
 
     @property
     def senders(self) -> frozenset[str]:
-        """Those that are starved."""
         return frozenset(self._waiting)
 
     def describe(self) -> str | None:

@@ -12,11 +12,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, BinaryIO, Literal
 
 import orjson
 import polars as pl
+import polars.selectors as cs
 
 from judges import STATES, Judge, text_of
 from runner.config import RunConfig
@@ -31,14 +33,14 @@ from .result_frames import COLUMNS, judgment_frames
 Format = Literal["jsonl", "csv", "parquet", "longmemeval"]
 Reading = Literal["official", "strict"]
 
+_TIMES = cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ")
+"""Times as ISO 8601 text: zone names need a database that not every machine has."""
 _FORMULA = r"^[=+\-@]"
 """A spreadsheet would run such a cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportResult:
-    """What an export wrote."""
-
     rows: int
     left_out: int
     """Rows without a verdict, which the format has no place for."""
@@ -55,7 +57,7 @@ class Selection:
     """Trials that ended so; empty: all."""
 
 
-def export(
+def export_results(
     config: RunConfig,
     judges: Mapping[str, Judge],
     staged: Staged,
@@ -67,10 +69,6 @@ def export(
     reading: Reading = "strict",
 ) -> ExportResult:
     """Write the selected results to a file, replaced in one step, or to stdout."""
-    if format not in get_args(Format):
-        raise InputError(f"--format {format}: must be one of {', '.join(get_args(Format))}")
-    if reading not in get_args(Reading):
-        raise InputError(f"--reading {reading}: must be one of {', '.join(get_args(Reading))}")
     if reading == "official" and format != "longmemeval":
         raise InputError("--reading chooses the labels of --format longmemeval; the other formats hold both readings")
     select = _check(select, ledger, staged, only_one=format == "longmemeval")
@@ -95,12 +93,9 @@ def export(
 
 
 def _check(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) -> Selection:
-    shards = [row.shard for row in ledger.shards()]
-    choices = {
-        "judge": sorted({shard.judge for shard in shards}),
-        "model": sorted({shard.model for shard in shards}),
-        "system": sorted(staged.coverage),
-    }
+    judge_models = [(row.shard.judge, row.shard.model) for row in ledger.shards()]
+    judges, models = ({names[place] for names in judge_models} for place in (0, 1))
+    choices = {"judge": sorted(judges), "model": sorted(models), "system": sorted(staged.coverage)}
     values: dict[str, str | None] = {}
     for name, known in choices.items():
         value = getattr(select, name)
@@ -110,10 +105,8 @@ def _check(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) ->
             raise InputError(f"--{name} {value}: the run has no such {name}; {hint}")
         if value is None and only_one:
             if len(known) != 1:
-                raise InputError(
-                    f"--format longmemeval writes one judge, model and system to a file; "
-                    f"choose one with --{name}: {', '.join(known) or 'there are none'}"
-                )
+                way = f"choose one with --{name}: {', '.join(known) or 'there are none'}"
+                raise InputError(f"--format longmemeval writes one judge, model and system to a file; {way}")
             value = known[0]
         values[name] = value
     if unknown := [state for state in select.states if state not in STATES]:
@@ -125,7 +118,7 @@ def _write_jsonl(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConf
     labels = {name: label.type for name, label in config.items.labels.items()}
     rows = 0
     for table in tables:
-        for row in table.with_columns(_instants(table)).iter_rows(named=True):
+        for row in table.with_columns(_TIMES).iter_rows(named=True):
             row["scores"] = _mapping(row["scores"])
             row["labels"] = _labels(row["labels"], labels)
             row["verdict"] = None if row["verdict"] is None else orjson.Fragment(row["verdict"])
@@ -139,32 +132,21 @@ def _write_csv(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig
 
     def as_json(column: str, convert: Callable[[Any], Any]) -> pl.Expr:
         def text(values: pl.Series) -> pl.Series:
-            return pl.Series(
-                [None if v is None else orjson.dumps(convert(v)).decode() for v in values.to_list()], dtype=pl.String
-            )
+            texts = [None if value is None else orjson.dumps(convert(value)).decode() for value in values.to_list()]
+            return pl.Series(texts, dtype=pl.String)
 
         return pl.col(column).map_batches(text, return_dtype=pl.String)
 
+    converts: dict[str, Callable[[Any], Any]] = {"scores": _mapping, "labels": lambda entries: _labels(entries, labels)}
+    converts |= dict.fromkeys(("notes", "slices", "injection_signs"), list)
+    strings = pl.col(pl.String)
+    safe = pl.when(strings.str.contains(_FORMULA)).then("'" + strings).otherwise(strings).name.keep()
     rows = 0
-    header = True
-    for table in tables:
-        plain = table.with_columns(
-            as_json("scores", _mapping),
-            as_json("labels", lambda entries: _labels(entries, labels)),
-            as_json("notes", list),
-            as_json("slices", list),
-            as_json("injection_signs", list),
-            *_instants(table),
-        )
-        strings = pl.col(pl.String)
-        safe = plain.with_columns(
-            pl.when(strings.str.contains(_FORMULA)).then("'" + strings).otherwise(strings).name.keep()
-        )
-        safe.write_csv(file, include_header=header)
-        header = False
+    # One without rows first, for the header.
+    for place, table in enumerate(chain([pl.DataFrame(schema=COLUMNS)], tables)):
+        plain = table.with_columns(_TIMES, *(as_json(column, convert) for column, convert in converts.items()))
+        plain.with_columns(safe).write_csv(file, include_header=place == 0)
         rows += len(table)
-    if header:
-        pl.DataFrame(schema=dict.fromkeys(COLUMNS, pl.String)).write_csv(file)
     return rows
 
 
@@ -211,15 +193,6 @@ def _labels(entries: list[dict[str, Any]] | None, types: Mapping[str, str]) -> d
         name: orjson.loads(value) if types.get(name) in ("bool", "ordinal") else value
         for name, value in (_mapping(entries) or {}).items()
     }
-
-
-def _instants(table: pl.DataFrame) -> list[pl.Expr]:
-    """Times as ISO 8601 text: zone names need a database that not every machine has."""
-    return [
-        pl.col(name).dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ")
-        for name, kind in table.schema.items()
-        if kind == pl.Datetime
-    ]
 
 
 @contextmanager

@@ -27,7 +27,7 @@ import polars as pl
 from runner.errors import ConfigError
 from runner.ledger.segments import Segment
 
-from .object_store import ObjectStore
+from .destination import Destination
 from .parquet_writer import write_parquet
 from .result_frames import ATTEMPT_COLUMNS, COLUMNS
 
@@ -42,8 +42,6 @@ class LostOwnership(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of the log."""
-
     segment: int
     writer: str
     edition: int
@@ -60,15 +58,13 @@ class Entry:
 
 
 class Mirror:
-    """One run's mirror."""
-
-    def __init__(self, place: ObjectStore) -> None:
+    def __init__(self, place: Destination) -> None:
         self.place = place
 
     def run_id(self) -> str | None:
         """Whose mirror it is; None where nothing is published yet."""
-        content = self.place.read(RUN)
-        return None if content is None else str(_data(self.place, RUN, content)["run"])
+        data = self._read(RUN)
+        return None if data is None else str(data["run"])
 
     def claim(self, run_id: str, name: str) -> None:
         """Make it the mirror of this run; ConfigError where it is another's."""
@@ -84,27 +80,16 @@ class Mirror:
             )
 
     def manifest(self) -> dict[str, Any] | None:
-        """The run's manifest as it was published last."""
-        content = self.place.read(MANIFEST)
-        return None if content is None else _data(self.place, MANIFEST, content)
+        return self._read(MANIFEST)
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
-        """Publish the manifest, in the place of the one before."""
         self.place.replace(MANIFEST, json.dumps(manifest, indent=2, ensure_ascii=False).encode())
 
-    # --- the log
-
     def entry(self, number: int) -> Entry | None:
-        """An entry of the log."""
-        name = _entry_name(number)
-        content = self.place.read(name)
-        if content is None:
-            return None
-        data = _data(self.place, name, content)
-        return Entry(**data | {"files": tuple(data["files"])})
+        data = self._read(_entry_name(number))
+        return None if data is None else Entry(**data | {"files": tuple(data["files"])})
 
     def last_entry(self) -> Entry | None:
-        """The last entry of the log."""
         names = self.place.names(LOG)
         return self.entry(int(names[-1].rpartition("/")[2].partition(".")[0])) if names else None
 
@@ -114,10 +99,6 @@ class Mirror:
             there = self.entry(entry.segment)
             if there != entry:
                 raise LostOwnership(there.by if there else "")
-
-    def put(self, name: str, content: bytes) -> None:
-        """Put a file of a segment that was begun."""
-        self.place.create(name, content)
 
     def seal(self, entry: Entry) -> int:
         """Puts empty files where the entry's writer has not put its own, so that it can write nothing more for it.
@@ -130,6 +111,14 @@ class Mirror:
             if self.place.create(name, parquet((), columns)) and name.startswith(ATTEMPTS):
                 until = entry.after
         return until
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        content = self.place.read(name)
+        try:
+            return None if content is None else dict(json.loads(content))
+        except ValueError:
+            problem = "is not valid JSON; it was not written by jurybox"
+            raise ConfigError(f"publish: {self.place.url}/{name}: {problem}") from None
 
 
 def files_of(segment: Segment) -> tuple[str, ...]:
@@ -145,12 +134,10 @@ def files_of(segment: Segment) -> tuple[str, ...]:
 
 
 def edition_folder(edition: int, revision: int) -> str:
-    """Where the results of an edition are."""
     return f"{RESULTS}/{edition:05d}-r{revision}"
 
 
 def parquet(frames: Iterable[pl.DataFrame], columns: Mapping[str, Any]) -> bytes:
-    """The frames as one Parquet file."""
     buffer = io.BytesIO()
     write_parquet(buffer, frames, columns)
     return buffer.getvalue()
@@ -162,11 +149,3 @@ def _entry_name(number: int) -> str:
 
 def _text(data: Any) -> bytes:
     return json.dumps(data, ensure_ascii=False).encode()
-
-
-def _data(place: ObjectStore, name: str, content: bytes) -> dict[str, Any]:
-    try:
-        data: dict[str, Any] = json.loads(content)
-    except ValueError:
-        raise ConfigError(f"publish: {place.url}/{name}: is not valid JSON; it was not written by jurybox") from None
-    return data

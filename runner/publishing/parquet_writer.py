@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -46,9 +45,8 @@ def publish_if_changed(
         publish_results(directory, config, judges, staged, ledger)
     except OSError as error:
         if is_full(error):
-            raise disk_full_error(
-                directory, f"the results could not be written ({os.strerror(error.errno or 0)})"
-            ) from None
+            problem = f"the results could not be written ({os.strerror(error.errno or 0)})"
+            raise disk_full_error(directory, problem) from None
         raise StoppedEarly(
             f"{directory}: the results could not be written ({error.strerror}); every judgment is safe in "
             "run.db, and the same command writes them"
@@ -61,10 +59,13 @@ def write_parts(
 ) -> None:
     """Replace the directory `target` by `part-00000.parquet`, … of the frames; one empty part if there are none."""
     with replace_directory(target) as fresh:
-        parts = _parts(iter(tables), rows_per_part)
-        for number, part in enumerate(itertools.chain([next(parts, iter(()))], parts)):
+        left = iter(tables)
+        table: pl.DataFrame | None = next(left, pl.DataFrame(schema=dict(columns)))
+        number = 0
+        while table is not None:
             with write_durably(fresh / f"part-{number:05d}.parquet") as file:
-                write_parquet(file, part, columns)
+                write_parquet(file, _part(table, left, rows_per_part), columns)
+            table, number = next(left, None), number + 1
 
 
 def write_parquet(file: BinaryIO, tables: Iterable[pl.DataFrame], columns: Mapping[str, Any]) -> int:
@@ -82,30 +83,20 @@ def as_arrow(frame: pl.DataFrame) -> pa.Table:
     table = frame.to_arrow()
     for index, field in enumerate(table.schema):
         if field.name in _MAPS:
-            entries = table.column(index).combine_chunks()
-            entries = entries.combine_chunks() if isinstance(entries, pa.ChunkedArray) else entries
-            table = table.set_column(index, field.name, _map(entries, _MAPS[field.name]))
+            lists = table.column(index).combine_chunks()
+            keys, values = lists.values.field("key").cast(pa.string()), lists.values.field("value")
+            offsets = lists.offsets.cast(pa.int32())
+            maps = pa.MapArray.from_arrays(offsets, keys, values.cast(_MAPS[field.name]), mask=lists.is_null())
+            table = table.set_column(index, field.name, maps)
         elif pa.types.is_large_string(field.type):
             table = table.set_column(index, field.name, table.column(index).cast(pa.string()))
     return table
 
 
-def _map(entries: Any, value: Any) -> Any:
-    structs = entries.values
-    offsets = entries.offsets.cast(pa.int32())
-    keys = structs.field("key").cast(pa.string())
-    return pa.MapArray.from_arrays(offsets, keys, structs.field("value").cast(value), mask=entries.is_null())
-
-
-def _parts(tables: Iterator[pl.DataFrame], rows_per_part: int) -> Iterator[Iterator[pl.DataFrame]]:
-    """The frames in runs of at least `rows_per_part` rows. Each run must be used up before the next is taken."""
-    for first in tables:
-
-        def run(table: pl.DataFrame | None = first) -> Iterator[pl.DataFrame]:
-            rows = 0
-            while table is not None:
-                yield table
-                rows += len(table)
-                table = next(tables, None) if rows < rows_per_part else None
-
-        yield run()
+def _part(table: pl.DataFrame, left: Iterator[pl.DataFrame], rows_per_part: int) -> Iterator[pl.DataFrame]:
+    """A frame, and of those left as many as the part needs."""
+    rows = len(table)
+    yield table
+    while rows < rows_per_part and (more := next(left, None)) is not None:
+        rows += len(more)
+        yield more

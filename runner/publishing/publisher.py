@@ -27,6 +27,7 @@ from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.ledger.segments import Published, Segment
 
+from .destination import DestinationError, open_destination
 from .mirror import (
     ATTEMPTS,
     COMPLETE,
@@ -39,7 +40,6 @@ from .mirror import (
     files_of,
     parquet,
 )
-from .object_store import DestinationError, check_outside_run, open_store
 from .restore import RestoredLedger, restore_ledger
 from .result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, segment_frames
 
@@ -62,8 +62,7 @@ class Publisher:
         self._run = run
         self.mirror: Mirror | None = None
         if config.publish is not None:
-            self.mirror = Mirror(open_store(config.publish, base, config.name))
-            check_outside_run(self.mirror.place, run.path)
+            self.mirror = Mirror(open_destination(config.publish, base, config.name, run.path))
         self._claimed = self._looked = False
         self._items: Staged | None = None
         self._troubled = False
@@ -149,11 +148,8 @@ class Publisher:
             return
         state = ledger.segments.state()
         revision = ledger.revisions.current()
-        current = (
-            state is not None
-            and (state.place, state.on, state.stale) == (self.mirror.place.url, True, False)
-            and state.revision == revision
-        )
+        wanted = (self.mirror.place.url, True, False, revision)
+        current = state is not None and (state.place, state.on, state.stale, state.revision) == wanted
         if not judging and current and state is not None and state.whole and not ledger.segments.count_unpublished():
             self._warn_of_successor(self.mirror, state)
             return
@@ -242,16 +238,17 @@ class Publisher:
         folder = edition_folder(segment.edition, segment.revision)
         begins = segment.edition == state.edition and not state.whole
         if begins:
-            mirror.put(f"{folder}/{EDITION}", json.dumps([asdict(each) for each in ledger.revisions.all()]).encode())
+            revisions = [asdict(each) for each in ledger.revisions.all()]
+            mirror.place.create(f"{folder}/{EDITION}", json.dumps(revisions).encode())
         entry = Entry(
             segment.number, state.writer, segment.edition, segment.revision, segment.after, segment.until,
             files_of(segment), ledger.segments.meta_values(), f"{platform.node()}:{self._run.path.resolve()}",
         )  # fmt: skip
         mirror.begin(entry)
         for name in entry.files:
-            mirror.put(name, self._content(name, segment, ledger, self._items))
+            mirror.place.create(name, self._content(name, segment, ledger, self._items))
         if begins and segment.catches_up:
-            mirror.put(f"{folder}/{COMPLETE}", b"")
+            mirror.place.create(f"{folder}/{COMPLETE}", b"")
             self._write_manifest(mirror, folder)
         self.published = f"{mirror.place.url}/{folder}"
 

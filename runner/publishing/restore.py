@@ -16,7 +16,7 @@ import platform
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,12 @@ from runner.filesystem import sync
 from runner.ledger import schema, segments
 from runner.ledger.database import Database
 from runner.ledger.revision_diff import WAITING, JudgmentState, RevisionDiff
-from runner.ledger.revisions import JUDGED, RETRY, Revision
+from runner.ledger.revisions import JUDGED, RETRY, Revision, add_revision
 from runner.ledger.run_directory import REBUILT, RunDirectory, check_same_meaning
 from runner.ledger.segments import Published
 
+from .destination import DestinationError
 from .mirror import ATTEMPTS, EDITION, RENEWED, RESULTS, Entry, LostOwnership, Mirror
-from .object_store import DestinationError
 
 _RETIRED = ("shard", "position", "key", *schema.OUTCOME_COLUMNS, "judge", "model", "repeat", "retired_at")
 _ADD_RETIRED = f"INSERT OR REPLACE INTO retired ({', '.join(_RETIRED)}) VALUES ({', '.join('?' * len(_RETIRED))})"
@@ -44,7 +44,6 @@ _SPEND = (
     f" SELECT judge, model, count(*), {', '.join(f'sum({name})' for name in schema.USAGE_COLUMNS)}, count(status)"
     " FROM attempts GROUP BY judge, model"
 )
-_ADD_REVISION = "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)"
 ROWS_AT_ONCE = 5_000
 
 Row = dict[str, Any]
@@ -52,8 +51,6 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RestoredLedger:
-    """What came back."""
-
     url: str
     attempts: int
     lacking: int
@@ -62,7 +59,6 @@ class RestoredLedger:
 
     @property
     def text(self) -> str:
-        """For people."""
         counts = f"{self.judgments:,} judgments and {self.attempts:,} requests"
         lacking = f"; {self.lacking:,} requests are not there any more" if self.lacking else ""
         return f"there was no run.db here: rebuilt from {self.url}, {counts}{lacking}"
@@ -153,7 +149,7 @@ class _LedgerFiller:
                 revisions = json.loads(place.read(name) or b"[]")
         with self._db.transaction():
             for each in revisions:
-                self._add_revision(each)
+                add_revision(self._db, Revision(**each))
         renewed = place.names(RENEWED)
         # By revision; what a retry brought of one came before all of it.
         files = [(_edition(name)[1], 1, name) for name in names if name.endswith(".parquet")]
@@ -179,12 +175,7 @@ class _LedgerFiller:
                     after = JudgmentState(*(judgment[_RETIRED.index(column)] for column in JUDGED))
                     changes.add((row["judge"], row["model"]), before, after, (0, 0), key)
                     self._db.change(_ADD_RETIRED, *judgment)
-            self._add_revision(asdict(Revision(revision, RETRY, time.time(), PARSER_VERSION, changes.document())))
-
-    def _add_revision(self, revision: Row) -> None:
-        changes = json.dumps(revision["changes"], ensure_ascii=False)
-        values = [revision[name] for name in ("number", "kind", "made_at", "parser_version")]
-        self._db.change(_ADD_REVISION, *values, changes)
+            add_revision(self._db, Revision(revision, RETRY, time.time(), PARSER_VERSION, changes.document()))
 
     def _rows(self, name: str) -> Iterator[Row]:
         content = self._mirror.place.read(name)

@@ -179,19 +179,12 @@ def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge
     items = staged.frame(first, rows, columns)
     items = _decoded(items, "labels", LABELS, _label_entries)
     for name in names:
-        slices = _slices(judges[name], first, len(items), staged).alias(f"slices:{name}")
-        items = items.with_columns(slices, _signs(name))
-    plan = pl.DataFrame(
-        {
-            "shard": [shard.id for shard in shards],
-            "judge": [shard.judge for shard in shards],
-            "model": [shard.model for shard in shards],
-            "repeat": [shard.repeat for shard in shards],
-            "first": [shard.first_row for shard in shards],
-            "row": [range(shard.first_row, shard.first_row + shard.rows) for shard in shards],
-        },
-        schema_overrides={"row": pl.List(pl.Int64)},
-    ).explode("row")
+        slices = _slices(judges[name], first, len(items), staged)
+        signs = pl.col(f"suspect:{name}").str.split(",").list.eval(pl.element().filter(pl.element() != ""))
+        items = items.with_columns(slices.alias(f"slices:{name}"), signs.alias(f"injection_signs:{name}"))
+    place = pl.col("row") - pl.col("first_row")
+    end = pl.col("first_row") + pl.col("rows")
+    plan = pl.DataFrame(shards).rename({"id": "shard"}).with_columns(row=pl.int_ranges("first_row", end)).explode("row")
 
     def of_judge(column: str) -> pl.Expr:
         values = [pl.when(pl.col("judge") == name).then(pl.col(f"{column}:{name}")) for name in names]
@@ -203,18 +196,12 @@ def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge
             of_judge("template"),
             of_judge("slices"),
             of_judge("injection_signs"),
-            (pl.col("row") - pl.col("first")).alias("position"),
+            place.alias("position"),
             (pl.col("row") >= staged.rows).alias("is_control"),
         )
         .filter(pl.col("template").is_not_null())
         .rename({"id": "item_id"})
     )
-
-
-def _signs(judge: str) -> pl.Expr:
-    """The signs by which each item's text is suspect."""
-    signs = pl.col(f"suspect:{judge}").str.split(",")
-    return signs.list.eval(pl.element().filter(pl.element() != "")).alias(f"injection_signs:{judge}")
 
 
 def _slices(judge: Judge, first: int, rows: int, staged: Staged) -> pl.Series:
@@ -270,4 +257,4 @@ def _decoded(frame: pl.DataFrame, column: str, dtype: Any, decode: Callable[[Any
     distinct = frame[column].drop_nulls().unique()
     table = pl.DataFrame({column: distinct, "decoded": pl.Series([decode(text) for text in distinct], dtype=dtype)})
     joined = frame.join(table, on=column, how="left", maintain_order="left")
-    return joined.with_columns(pl.col("decoded").alias(column)).drop("decoded")
+    return joined.drop(column).rename({"decoded": column})

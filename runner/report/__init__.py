@@ -1,4 +1,4 @@
-"""What a run found, put together once. `terminal` and `displayed` print it: modules apart, for they load rich."""
+"""What a run found, put together once. `terminal` prints it: imported apart, for it loads rich."""
 
 from __future__ import annotations
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from runner.stats.agreement import Agreement
-from runner.stats.estimators import Metric
 
 from .formatting import INTERVAL, NONE, Table, TableColumn, interval, names, number, numbers
 from .model import Report
@@ -36,8 +35,6 @@ _MEANINGS = {
     "weighted_kappa": "weighted kappa: Cohen's, with quadratic weights",
 }
 
-Extra = tuple[str, Callable[[Agreement], str]]
-
 
 def agreement_tables(report: Report) -> list[Table]:
     """One table for each group of measures that some label allows."""
@@ -46,10 +43,10 @@ def agreement_tables(report: Report) -> list[Table]:
     cut = [entry for entry in numbers if entry.confusion is not None]
     ranked = [entry for entry in numbers if {"balanced_accuracy", "auroc"} & entry.metrics.keys()]
     scored = [entry for entry in numbers if "spearman" in entry.metrics]
-    levels = [entry for entry in numbers if _has_value(entry, "exact")]
+    levels = [entry for entry in numbers if "exact" in entry.metrics and entry.metrics["exact"].value is not None]
     choices = [entry for entry in agreements if entry.kind == "choice"]
     tables = [
-        _table(report, "", cut, ("accuracy", "kappa"), extra=_ERRORS),
+        _table(report, "", cut, ("accuracy", "kappa"), errors=True),
         _table(report, ": classes and ranking", ranked, ("balanced_accuracy", "auroc", "mcc")),
         _table(report, ": scores", scored, ("spearman", "mae", "rmse")),
         _table(report, ": levels", levels, ("exact", "weighted_kappa")),
@@ -58,27 +55,25 @@ def agreement_tables(report: Report) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-_ERRORS: tuple[Extra, ...] = (
-    ("too kind", lambda entry: _cell(entry, entry.confusion.yes_no if entry.confusion else None)),
-    ("too strict", lambda entry: _cell(entry, entry.confusion.no_yes if entry.confusion else None)),
-)
-
-
 def _table(
-    report: Report, title: str, entries: Sequence[Agreement], measures: Sequence[str], extra: Sequence[Extra] = ()
+    report: Report, title: str, entries: Sequence[Agreement], measures: Sequence[str], errors: bool = False
 ) -> Table:
     columns = [*names("judge", "model", "system", "label"), TableColumn("n")]
     for name in measures:
-        columns += numbers(HEADERS[name], f"{INTERVAL} {_short(name)}")
-    columns += numbers(*(header for header, _ in extra))
+        columns += numbers(HEADERS[name], f"{INTERVAL} {'interval' if name in _SHARES else HEADERS[name]}")
+    columns += numbers(*["too kind", "too strict"] * errors)
     rows = []
     for entry in entries:
         cells = [entry.judge or PEOPLE, entry.model or NONE, entry.system or "all", label_of(entry), f"{entry.n:,}"]
         for name in measures:
             metric = entry.metrics.get(name)
             cells += [number(metric.value), interval(metric)] if metric else [NONE, NONE]
-        rows.append((*cells, *(show(entry) for _, show in extra)))
-    return Table(TITLE + title, tuple(columns), tuple(rows), _note(report, entries, measures, bool(extra)))
+        if errors:
+            # Of two annotators neither is the judge.
+            table = entry.confusion if entry.second is None else None
+            cells += [NONE, NONE] if table is None else [f"{table.yes_no:,}", f"{table.no_yes:,}"]
+        rows.append(tuple(cells))
+    return Table(TITLE + title, tuple(columns), tuple(rows), _note(report, entries, measures, errors))
 
 
 def _note(report: Report, entries: Sequence[Agreement], measures: Sequence[str], errors: bool) -> str:
@@ -100,22 +95,13 @@ def _note(report: Report, entries: Sequence[Agreement], measures: Sequence[str],
             if metric.value is None and metric.reason is not None:
                 undefined.setdefault(metric.reason, {})[HEADERS[name]] = None
     notes += [f"{', '.join(names)}: undefined where {reason}" for reason, names in undefined.items()]
-    without = dict.fromkeys(reason for entry in entries for name in measures if (reason := _open(entry, name)))
+    metrics = [entry.metrics[name] for entry in entries for name in measures if name in entry.metrics]
+    without = dict.fromkeys(metric.reason for metric in metrics if metric.value is not None and metric.reason)
     notes += [f"no interval where {reason}" for reason in without]
-    notes += _apart(entries, measures)
+    notes += _scale_notes(entries, measures)
     for name in dict.fromkeys(entry.label for entry in entries if entry.strangers):
         notes.append(f"{name}: the two sides share no choice; items.labels.{name}.map can say what its values mean")
     return " · ".join(notes)
-
-
-def _open(entry: Agreement, name: str) -> str | None:
-    """Why a measure that has a value has no interval."""
-    metric: Metric | None = entry.metrics.get(name)
-    return metric.reason if metric and metric.value is not None else None
-
-
-def _has_value(entry: Agreement, name: str) -> bool:
-    return name in entry.metrics and entry.metrics[name].value is not None
 
 
 def label_of(entry: Agreement) -> str:
@@ -127,7 +113,7 @@ def _cut(name: str, threshold: float | None) -> str:
     return name if threshold is None else f"{name} ≥ {threshold:g}"
 
 
-def _apart(entries: Sequence[Agreement], measures: Sequence[str]) -> list[str]:
+def _scale_notes(entries: Sequence[Agreement], measures: Sequence[str]) -> list[str]:
     """What to think of measures that hold a label on another scale against the score as if it were the same."""
     agreements = dict.fromkeys((entry.label, entry.of, entry.ranges) for entry in entries if entry.ranges is not None)
     raw = [HEADERS[name] for name in measures if name in _RAW]
@@ -136,21 +122,8 @@ def _apart(entries: Sequence[Agreement], measures: Sequence[str]) -> list[str]:
     elif raw:
         raw = [f"{', '.join(raw)} compare{'s' * (len(raw) == 1)} raw values"]
     return [
-        f"{label}: its values lie in {_span(ranges.label)}, the scale of {of} is {_span(ranges.score)}: {raw[0]}; "
-        f"items.labels.{label}.map puts them on one scale"
+        f"{label}: its values lie in {ranges.label[0]:g}–{ranges.label[1]:g}, the scale of {of} is "
+        f"{ranges.score[0]:g}–{ranges.score[1]:g}: {raw[0]}; items.labels.{label}.map puts them on one scale"
         for label, of, ranges in agreements
         if raw
     ]
-
-
-def _span(ends: tuple[float, float]) -> str:
-    return f"{ends[0]:g}–{ends[1]:g}"
-
-
-def _cell(entry: Agreement, count: int | None) -> str:
-    # Of two annotators neither is the judge.
-    return NONE if count is None or entry.second is not None else f"{count:,}"
-
-
-def _short(name: str) -> str:
-    return "interval" if name in _SHARES else HEADERS[name]

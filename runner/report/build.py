@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,14 +18,13 @@ from runner.publishing.result_frames import COLUMNS, attempt_frames, judgment_fr
 from runner.stats.agreement import agreement, people, people_agreement
 from runner.stats.batch_effects import BatchEffect, batch_effects
 from runner.stats.clustered_errors import ClusterSums
-from runner.stats.counting import Counts, add, count, over_limit
+from runner.stats.counting import Counts, add, count, count_echoes, over_limit
 from runner.stats.injection_stats import injection_stats
 from runner.stats.malformed_examples import BEGINNING, END, top_examples
 from runner.stats.metrics import Latency, latencies, results
 from runner.stats.model_drift import served_versions
-from runner.stats.parse_stats import Call, coercions, first_replies, parse_paths, step_calls
+from runner.stats.parse_stats import Call, ParsePaths, coercions, first_replies, parse_paths, step_calls
 from runner.stats.summaries import PAIR
-from runner.stats.verdict_counts import count_echoes
 
 from .failures import Failures
 from .model import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, ParseSummary, Report
@@ -38,14 +38,8 @@ Order = Callable[[str, str], tuple[int, int]]
 
 
 def build(
-    name: str,
-    directory: Path,
-    config: RunConfig,
-    judges: Mapping[str, Judge],
-    staged: Staged,
-    ledger: Ledger,
+    name: str, directory: Path, config: RunConfig, judges: Mapping[str, Judge], staged: Staged, ledger: Ledger
 ) -> Report:
-    """The report of a run as it stands."""
     labels = config.items.labels
     scales = {judge.name: judge.scales() for judge in judges.values()}
     choices = {judge.name: judge.choices for judge in judges.values() if judge.choices}
@@ -54,7 +48,8 @@ def build(
     questions = ClusterSums(staged.coverage if config.repeats > 1 else staged.several, scales)
     failures = Failures()
     frames = failures.watch(questions.watch(judgment_frames(staged, ledger, config, judges)))
-    counts = add(count(frame, labels, scales, choosing) for frame in frames) or count(pl.DataFrame(schema=COLUMNS))
+    # One without trials first, for there may be none.
+    counts = add(count(frame, labels, scales, choosing) for frame in chain([pl.DataFrame(schema=COLUMNS)], frames))
     own = [row for row in ledger.shards() if not staged.is_control(row.shard.first_row)]
     rows = max((row.shard.first_row + row.shard.rows for row in own), default=0)
     macro = {judge.name: judge.slices.macro for judge in judges.values()}
@@ -89,11 +84,11 @@ def build(
         batches=_sorted(_batches(counts, judges, ledger, len(own)), order),
         flags=_sorted(_flags(counts), order),
         failures=failures.listed(ledger, order),
-        reading=_summarize_parsing(counts, ledger, scales, choices, order, len(own)),
+        reading=_summarize_parsing(counts, ledger, parse_paths(counts, scales, choices), order, len(own)),
         serving=_sorted(served_versions(counts, scales), order),
         costs=_sorted(_costs(config, counts, ledger), order),
         earlier=ledger.earlier(),
-        unsettled=ledger.reserved(),
+        unsettled=ledger.spending.reserved(),
         susceptibility=_sorted(injection_stats(counts, scales, choices, [kind.name for kind in KINDS]), order),
         over_limit=tuple(OverLimit(*entry) for entry in over_limit(counts, config.max_unscored)),
     )
@@ -131,28 +126,18 @@ def _judges(judges: Mapping[str, Judge], staged: Staged, counts: Counts) -> Iter
     for judge in judges.values():
         facts = staged.judges[judge.name]
         yield JudgeFacts(
-            name=judge.name,
-            fingerprint=judge.fingerprint,
-            protocol_notes=tuple(judge.protocol_notes),
-            parser_versions=_served(counts, "parser_version", judge=judge.name),
-            trials=facts["trials"],
-            unrouted=facts["unrouted"],
-            cautions=dict(facts["cautions"]),
-            example=judge.example,
-        )
+            judge.name, judge.fingerprint, tuple(judge.protocol_notes),
+            _served(counts, "parser_version", judge=judge.name), facts["trials"], facts["unrouted"],
+            dict(facts["cautions"]), judge.example,
+        )  # fmt: skip
 
 
 def _models(config: RunConfig, counts: Counts) -> Iterator[ModelFacts]:
     for model in config.models:
-        fingerprints = _served(counts, "system_fingerprint", model=model.name)
-        yield ModelFacts(
-            model.name,
-            model.model,
-            model.revision,
-            _served(counts, "served_model", model=model.name),
-            _served(counts, "structured", model=model.name),
-            any(value.startswith(SIMULATED) for value in fingerprints),
-        )
+        columns = ("served_model", "structured", "system_fingerprint")
+        served, structured, fingerprints = (_served(counts, column, model=model.name) for column in columns)
+        simulated = any(value.startswith(SIMULATED) for value in fingerprints)
+        yield ModelFacts(model.name, model.model, model.revision, served, structured, simulated)
 
 
 def _served(counts: Counts, column: str, **of: str) -> tuple[str, ...]:
@@ -169,28 +154,19 @@ def _costs(config: RunConfig, counts: Counts, ledger: Ledger) -> Iterator[Cost]:
 
 
 def _summarize_parsing(
-    counts: Counts,
-    ledger: Ledger,
-    scales: Mapping[str, Any],
-    choices: Mapping[str, Sequence[str]],
-    order: Order,
-    before: int,
+    counts: Counts, ledger: Ledger, paths: Sequence[ParsePaths], order: Order, before: int
 ) -> ParseSummary:
     """`before`: the first shard of control items, of which only the calls count."""
     planned = set(ledger.tallies())
     judges = {judge for judge, _ in planned}
-    calls = [
-        call
-        for call in map(Call._make, ledger.calls())
-        if (call.judge, call.model) in planned or (call.step == "reformat" and call.judge in judges)
-    ]
+
+    def belongs(call: Call) -> bool:
+        return (call.judge, call.model) in planned or (call.step == "reformat" and call.judge in judges)
+
     own = [call for call in map(Call._make, ledger.calls(before)) if (call.judge, call.model) in planned]
     malformed = (row for row in ledger.malformed_replies(BEGINNING, END, before) if (row[0], row[1]) in planned)
-    return ParseSummary(
-        _sorted(first_replies(own), order),
-        _sorted(parse_paths(counts, scales, choices), order),
-        coercions(counts),
-        _sorted(top_examples(malformed), order),
-        # Models that only reformat stand last.
-        tuple(sorted(_sorted(step_calls(calls), order), key=lambda entry: (entry.judge, entry.model) not in planned)),
-    )
+    # Models that only reformat stand last.
+    calls = _sorted(step_calls(filter(belongs, map(Call._make, ledger.calls()))), order)
+    calls = tuple(sorted(calls, key=lambda entry: (entry.judge, entry.model) not in planned))
+    examples = _sorted(top_examples(malformed), order)
+    return ParseSummary(_sorted(first_replies(own), order), _sorted(paths, order), coercions(counts), examples, calls)

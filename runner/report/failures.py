@@ -7,9 +7,10 @@ that a terminal would obey.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 from operator import itemgetter
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from runner.log import redact
 from runner.stats.malformed_examples import abridge
 
 MOST = 100
-"""So many are told in the document."""
+"""So many stand in the document."""
 STATES = ("poisoned", "failed")
 """The rarest and most alarming first."""
 
@@ -34,8 +35,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A trial that ended in an error."""
-
     state: str
     judge: str
     model: str
@@ -68,19 +67,16 @@ class Failures:
 
     def listed(self, ledger: Ledger, place: Callable[[str, str], tuple[int, int]]) -> tuple[Failure, ...]:
         """After all frames: up to `MOST`, some of every kind. `place`: where a judge × model stands in the report."""
-        picked = spread([row for rows in self._kept.values() for row in rows], MOST, itemgetter(*_KIND))
+        picked = pick_by_kind([row for rows in self._kept.values() for row in rows], MOST, itemgetter(*_KIND))
         failures = (Failure(**{name: row[name] for name in _KNOWN}, error=_words(ledger, row)) for row in picked)
         return tuple(sorted(failures, key=lambda each: (STATES.index(each.state), *place(each.judge, each.model))))
 
 
-def spread(entries: Sequence[T], most: int, kind: Callable[[T], Hashable]) -> list[T]:
+def pick_by_kind(entries: Sequence[T], most: int, kind: Callable[[T], Hashable]) -> list[T]:
     """Up to `most` of them, in their order: the first of every kind, then the second, and so on."""
-    met: Counter[Hashable] = Counter()
-    ranked = []
-    for at, entry in enumerate(entries):
-        ranked.append((met[kind(entry)], at))
-        met[kind(entry)] += 1
-    return [entries[at] for at in sorted(at for _, at in sorted(ranked)[:most])]
+    ranks: defaultdict[Hashable, count[int]] = defaultdict(count)
+    ranked = sorted((next(ranks[kind(entry)]), at) for at, entry in enumerate(entries))
+    return [entries[at] for at in sorted(at for _, at in ranked[:most])]
 
 
 def _words(ledger: Ledger, row: Row) -> str | None:

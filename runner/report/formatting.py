@@ -36,22 +36,18 @@ class Table:
 
 
 def names(*headers: str) -> list[TableColumn]:
-    """Columns that name the row."""
     return [TableColumn(header, "name") for header in headers]
 
 
 def numbers(*headers: str) -> list[TableColumn]:
-    """Columns of numbers."""
     return [TableColumn(header) for header in headers]
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """A number with fixed decimals."""
     return NONE if value is None else f"{value:.{digits}f}"
 
 
 def percent(value: float | None, digits: int = 2) -> str:
-    """A share."""
     return NONE if value is None else f"{value:.{digits}%}"
 
 
@@ -70,10 +66,8 @@ def usd(value: float | None) -> str:
 
 
 def p_value(p: float) -> str:
-    """How likely a difference is without a cause."""
     return "p < 0.0001" if p < 0.0001 else f"p = {p:.2g}"
 
 
 def counted(n: int, one: str, many: str | None = None) -> str:
-    """So many of something."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"

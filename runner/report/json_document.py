@@ -7,9 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from runner.stats.agreement import Agreement
-from runner.stats.batch_effects import BatchEffect
 from runner.stats.estimators import Metric
-from runner.stats.injection_stats import InjectionStats, Part
+from runner.stats.injection_stats import InjectionStats, TrialGroup
 from runner.stats.metrics import Line, Result
 
 from .model import SCHEMA_VERSION, Cost, ParseSummary, Report
@@ -21,30 +20,18 @@ def to_json(report: Report) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "run": report.name,
-        "directory": report.directory,
-        "revision": report.revision,
-        "parser_versions": report.parser_versions,
-        "status": report.status,
-        "complete": report.complete,
-        "simulated": report.simulated,
-        "planned": report.planned,
-        "done": report.done,
-        "done_share": report.done_share,
-        "unscored": report.unscored,
-        "cost_usd": report.cost_usd,
-        "requests": report.requests,
+        **_values(report, "directory", "revision", "parser_versions", "status", "complete", "simulated"),
+        **_values(report, "planned", "done", "done_share", "unscored", "cost_usd", "requests"),
         "unsettled": unsettled_document(report.unsettled),
         "notices": notices(report),
         "config": {
-            "repeats": report.repeats,
-            "max_unscored": report.max_unscored,
+            **_values(report, "repeats", "max_unscored"),
             "judges": [asdict(judge) for judge in report.judges],
             "models": [asdict(model) for model in report.models],
         },
         "items": {
             "rows": report.items,
-            "duplicates": report.duplicates,
-            "rejects": report.rejects,
+            **_values(report, "duplicates", "rejects"),
             "sample": None if report.sample is None else asdict(report.sample),
             "empty_response": report.empty_response,
             "coverage": [
@@ -55,7 +42,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "intervals": {"clustered": report.clustered, "questions_with_several_answers": dict(report.several)},
         "results": [_result(result) for result in report.results],
         "agreement": [_agreement(entry) for entry in report.agreement],
-        "batches": [_batches(entry) for entry in report.batches],
+        "batches": [asdict(entry) | _values(entry, "size_matters", "place_matters") for entry in report.batches],
         "flags": [asdict(flag) for flag in report.flags],
         "failures": {"total": report.failed, "trials": [asdict(entry) for entry in report.failures]},
         "reading": _reading(report.reading),
@@ -67,19 +54,20 @@ def to_json(report: Report) -> dict[str, Any]:
     }
 
 
+def _values(record: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
 def _result(result: Result) -> dict[str, Any]:
     return {
-        "judge": result.judge,
-        "model": result.model,
-        "system": result.system,
+        **_values(result, "judge", "model", "system"),
         **_line(result.overall),
         "groups": [{"group": name, **_line(line)} for name, line in result.groups.items()],
         "macro": {name: asdict(entry) for name, entry in result.macro.items()},
         "macro_official": result.macro_official,
         "slices": [{"slice": name, **_line(line)} for name, line in result.slices.items()],
         "reasons": {state: dict(reasons) for state, reasons in result.reasons.items()},
-        "stages": dict(result.stages),
-        "attempts_per_trial": result.attempts_per_trial,
+        **_values(result, "stages", "attempts_per_trial"),
         "values": {
             score: [{"value": value, "trials": trials} for value, trials in counts.items()]
             for score, counts in result.values.items()
@@ -89,7 +77,7 @@ def _result(result: Result) -> dict[str, Any]:
 
 
 def _line(line: Line) -> dict[str, Any]:
-    return asdict(line) | {"unscored": line.unscored, "not_done": line.not_done}
+    return asdict(line) | _values(line, "unscored", "not_done")
 
 
 def _reading(reading: ParseSummary) -> dict[str, Any]:
@@ -107,7 +95,7 @@ def _agreement(entry: Agreement) -> dict[str, Any]:
     document = asdict(entry)
     return document | {
         "second_label": document.pop("second"),
-        "accuracy": None if accuracy is None else _rate(accuracy, entry.n),
+        "accuracy": None if accuracy is None else _share(accuracy, entry.n),
         "kappa": None if kappa is None else kappa.value,
         "kappa_undefined": None if kappa is None or kappa.value is not None else kappa.reason,
         "confusion": None if entry.confusion is None else {"_".join(sides): asdict(entry.confusion)},
@@ -116,34 +104,24 @@ def _agreement(entry: Agreement) -> dict[str, Any]:
 
 
 def _controls(entry: InjectionStats) -> Iterator[dict[str, Any]]:
-    for part in entry.controls:
-        yield {"judge": entry.judge, "model": entry.model, "control": part.name, **_part(part)}
+    for group in entry.controls:
+        yield {**_values(entry, "judge", "model"), "control": group.name, **_group(group)}
 
 
 def _injection(entry: InjectionStats) -> dict[str, Any]:
-    return {
-        "judge": entry.judge,
-        "model": entry.model,
-        "signs": dict(entry.signs),
-        "suspects": _part(entry.suspects),
-        "others": _part(entry.others),
-    }
+    groups = {"suspects": _group(entry.suspects), "others": _group(entry.others)}
+    return _values(entry, "judge", "model", "signs") | groups
 
 
-def _part(part: Part) -> dict[str, Any]:
-    return {name: value for name, value in asdict(part).items() if name != "name"} | {"not_done": part.not_done}
+def _group(group: TrialGroup) -> dict[str, Any]:
+    return {name: value for name, value in asdict(group).items() if name != "name"} | {"not_done": group.not_done}
 
 
-def _rate(share: Metric, n: int) -> dict[str, Any]:
+def _share(share: Metric, n: int) -> dict[str, Any]:
     hits = None if share.value is None else round(share.value * n)
-    return {"hits": hits, "n": n, "value": share.value, "low": share.low, "high": share.high}
-
-
-def _batches(entry: BatchEffect) -> dict[str, Any]:
-    return asdict(entry) | {"size_matters": entry.size_matters, "place_matters": entry.place_matters}
+    return {"hits": hits, "n": n, **_values(share, "value", "low", "high")}
 
 
 def _cost(cost: Cost) -> dict[str, Any]:
     usage = asdict(cost.usage) | ({} if cost.priced else {"cost_usd": None})
-    named = {"judge": cost.judge, "model": cost.model, "requests": cost.requests}
-    return named | usage | {"latency_s": asdict(cost.latency)}
+    return _values(cost, "judge", "model", "requests") | usage | {"latency_s": asdict(cost.latency)}

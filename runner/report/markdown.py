@@ -10,7 +10,6 @@ from .tables import sections
 
 
 def to_markdown(report: Report) -> str:
-    """The whole report."""
     parts = [f"# {_safe(report.name)}: {headline(report)}"]
     parts += [_table(table, 2) for table in (score_overview(report), agreement_overview(report)) if table.rows]
     if attention := notices(report):

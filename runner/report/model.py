@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runner.dataset import SampleSummary
-from runner.ledger.ledger import Spend
+from runner.ledger.batch_writer import Spend
 from runner.stats.agreement import Agreement
 from runner.stats.batch_effects import BatchEffect
 from runner.stats.injection_stats import InjectionStats
@@ -24,8 +24,6 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class JudgeFacts:
-    """A judge of the run."""
-
     name: str
     fingerprint: str
     protocol_notes: tuple[str, ...]
@@ -168,7 +166,6 @@ class Report:
 
     @property
     def done_share(self) -> float | None:
-        """Share of the planned trials that have a judgment."""
         return self.done / self.planned if self.planned else None
 
     @property
@@ -185,17 +182,14 @@ class Report:
 
     @property
     def simulated(self) -> bool:
-        """Whether any verdict came from `jurybox simulate`."""
         return any(model.simulated for model in self.models)
 
     @property
     def unscored(self) -> int:
-        """Trials judged without a score."""
         return sum(result.overall.unscored for result in self.results)
 
     @property
     def failed(self) -> int:
-        """Trials that ended in an error."""
         return sum(result.overall.failed + result.overall.poisoned for result in self.results)
 
     @property
@@ -207,7 +201,6 @@ class Report:
 
     @property
     def requests(self) -> int:
-        """All requests ever made in this run."""
         return sum(cost.requests for cost in self.costs) + self.earlier.requests
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from runner.stats.batch_effects import BatchEffect, Part
+from runner.stats.batch_effects import BatchEffect, BatchPart
 from runner.stats.injection_stats import InjectionStats
 from runner.stats.model_drift import ServedVersion
 from runner.stats.parse_stats import Bias, ParsePaths
@@ -51,10 +51,9 @@ def _run_notices(report: Report) -> Iterator[str]:
             f"the judge ({', '.join(simulated)}) was jurybox's simulated endpoint."
         )
     for over in report.over_limit:
-        yield (
-            f"{over.judge} × {over.model}: {over.unscored:,} of {over.planned:,} trials "
-            f"({over.unscored / over.planned:.2%}) are without a score; max_unscored is {report.max_unscored:.2%}."
-        )
+        trials = f"{over.unscored:,} of {over.planned:,} trials ({over.unscored / over.planned:.2%})"
+        limit = f"max_unscored is {report.max_unscored:.2%}"
+        yield f"{over.judge} × {over.model}: {trials} are without a score; {limit}."
     if len(report.parser_versions) > 1:
         yield (
             f"Replies were read by parsers {' and '.join(report.parser_versions)}, which may differ: "
@@ -76,28 +75,24 @@ def _judge_notices(report: Report) -> Iterator[str]:
 
 def _item_notices(report: Report) -> Iterator[str]:
     if report.rejects:
-        rows = "row was rejected and is" if report.rejects == 1 else "rows were rejected and are"
-        yield f"{report.rejects:,} input {rows} listed in items/rejects.jsonl."
+        rows = counted(report.rejects, "input row was rejected and is", "input rows were rejected and are")
+        yield f"{rows} listed in items/rejects.jsonl."
     if report.duplicates:
-        rows = "row repeats an item" if report.duplicates == 1 else "rows repeat items"
-        yield f"{report.duplicates:,} input {rows} word for word: such an item counts once."
+        rows = counted(report.duplicates, "input row repeats an item", "input rows repeat items")
+        yield f"{rows} word for word: such an item counts once."
     yield from (_empty(report, part) for part in report.coverage if part.empty)
     if not report.comparable:
         yield "No question is shared by two systems: map items.fields.question_id to what their answers have in common."
     for part in report.coverage:
         if part.answered < part.total and (report.comparable or not part.answered):
-            yield (
-                f"{part.system} answered {part.answered:,} of {part.total:,} {report.questions}; "
-                "the missing answers are in no denominator."
-            )
+            answered = f"{part.system} answered {part.answered:,} of {part.total:,} {report.questions}"
+            yield f"{answered}; the missing answers are in no denominator."
 
 
 def _cost_notices(report: Report) -> Iterator[str]:
-    if report.earlier.requests:
-        yield (
-            f"{report.earlier.requests:,} requests were made for judges or models that the plan no longer holds; "
-            "the cost includes them."
-        )
+    if requests := report.earlier.requests:
+        made = f"{requests:,} requests were made for judges or models that the plan no longer holds"
+        yield f"{made}; the cost includes them."
     if report.unsettled:
         yield describe_unsettled(report.unsettled)
 
@@ -120,17 +115,14 @@ def _intervals_take(report: Report, what: str) -> str:
 
 
 def _empty(report: Report, part: Coverage) -> str:
-    subject = "it" if part.empty == 1 else "they"
-    if report.empty_response == "wrong":
-        treated = f"{subject} count{'s' * (part.empty == 1)} as wrong without a call"
-    else:
-        treated = f"{subject} {'is' if part.empty == 1 else 'are'} judged like any other"
-    return f"{part.system} gave {counted(part.empty, 'empty answer')}; {treated}."
+    wrong, one = report.empty_response == "wrong", part.empty == 1
+    what = "as wrong without a call" if wrong else "judged like any other"
+    how = ("it counts" if one else "they count") if wrong else ("it is" if one else "they are")
+    return f"{part.system} gave {counted(part.empty, 'empty answer')}; {how} {what}."
 
 
 def _reading_notices(reading: ParseSummary) -> Iterator[str]:
-    cut = [entry for entry in reading.first_replies if (entry.cut.value or 0.0) > CUT_ABOVE]
-    if cut:
+    if cut := [entry for entry in reading.first_replies if (entry.cut.value or 0.0) > CUT_ABOVE]:
         shares = ", ".join(f"{entry.cut.value:.1%} of {entry.judge} × {entry.model}" for entry in cut)
         text = (
             f"First replies were cut off for their length: {shares}. A larger max_tokens (`sampling` of the model, or "
@@ -139,8 +131,7 @@ def _reading_notices(reading: ParseSummary) -> Iterator[str]:
         if thinking := dict.fromkeys(entry.model for entry in cut if entry.reasoning_tokens):
             text += f" The reasoning of {', '.join(thinking)} counts towards max_tokens: it needs room for both."
         yield text
-    biased = [(entry, bias) for entry in reading.ways for bias in entry.biases if bias.p < BEYOND_CHANCE]
-    if biased:
+    if biased := [(entry, bias) for entry in reading.ways for bias in entry.biases if bias.p < BEYOND_CHANCE]:
         differences = "; ".join(_difference(entry, bias) for entry, bias in biased)
         yield (
             "Verdicts that were read strictly and all others differ beyond chance: "
@@ -173,7 +164,7 @@ def _batch_notices(entry: BatchEffect) -> Iterator[str]:
         yield f"{whose} by place in the batch beyond chance ({p_value(entry.by_place.p)}): {_ends(entry.places)}."
 
 
-def _ends(parts: Sequence[Part]) -> str:
+def _ends(parts: Sequence[BatchPart]) -> str:
     """The lowest and the highest mean, of those that were compared."""
     tested = [part for part in parts if part.score.n >= LEAST_GROUP]
     means = sorted((part.score.value, part.at) for part in tested if part.score.value is not None)
@@ -182,15 +173,12 @@ def _ends(parts: Sequence[Part]) -> str:
 
 
 def _control_notices(entries: Sequence[InjectionStats]) -> Iterator[str]:
-    """A sentence for each judge × model and score that passed control items."""
     for entry in entries:
         for score, share in entry.passed.items():
             if share.hits:
                 by = "" if len(entry.passed) == 1 else f" by {score}"
-                yield (
-                    f"{entry.judge} × {entry.model} judged {share.hits:,} of {share.n:,} control items right{by} "
-                    f"({share.hits / share.n:.1%}), though none is."
-                )
+                items = f"{share.hits:,} of {share.n:,} control items right{by} ({share.hits / share.n:.1%})"
+                yield f"{entry.judge} × {entry.model} judged {items}, though none is."
 
 
 def _suspect_notices(entries: Sequence[InjectionStats]) -> Iterator[str]:
@@ -207,12 +195,10 @@ def _suspect_notices(entries: Sequence[InjectionStats]) -> Iterator[str]:
 
 
 def describe_unsettled(bound: CostBound) -> str:
-    """In one line, for a report and for a status."""
     most = f"{counted(bound.requests, 'request')}, {bound.tokens:,} tokens"
     most = f"{usd(bound.usd)} ({most})" if bound.nano_usd else most
     return f"Up to {most} more may have been billed: requests in flight when a process ended, or without an answer."
 
 
 def unsettled_document(bound: CostBound) -> dict[str, Any]:
-    """As JSON-able data."""
     return {"requests": bound.requests, "tokens": bound.tokens, "cost_usd": bound.usd}

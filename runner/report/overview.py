@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runner.stats.agreement import Agreement
+from runner.stats.metrics import Line
 
 from .agreement_tables import HEADERS, PEOPLE, label_of
 from .formatting import NONE, Table, counted, interval, names, number, numbers, percent, usd
@@ -37,7 +38,7 @@ def score_overview(report: Report) -> Table:
     rows = [
         (
             result.judge, result.model, result.system, *([name] if several else []), number(value), ends,
-            f"{result.overall.scored:,}", _unscored(result.overall.unscored, result.overall.done),
+            f"{result.overall.scored:,}", _unscored(result.overall),
         )
         for result, name, _, value, ends in scores
     ]  # fmt: skip
@@ -47,8 +48,8 @@ def score_overview(report: Report) -> Table:
     return Table(title, tuple(columns), tuple(rows))
 
 
-def _unscored(unscored: int, done: int) -> str:
-    return f"{unscored:,} ({percent(unscored / done, 1)})" if unscored else "0"
+def _unscored(line: Line) -> str:
+    return f"{line.unscored:,} ({percent(line.unscored / line.done, 1)})" if line.unscored else "0"
 
 
 def agreement_overview(report: Report) -> Table:
@@ -83,8 +84,7 @@ def _kappa(entry: Agreement) -> str:
 
 
 def cost_line(report: Report) -> str:
-    """What all requests took."""
-    tokens_in = sum(cost.usage.input_tokens for cost in report.costs) + report.earlier.usage.input_tokens
-    tokens_out = sum(cost.usage.output_tokens for cost in report.costs) + report.earlier.usage.output_tokens
+    usage = sum((cost.usage for cost in report.costs), report.earlier.usage)
     price = "no price known" if report.cost_usd is None else usd(report.cost_usd)
-    return f"{price} for {counted(report.requests, 'request')}: {tokens_in:,.0f} tokens in, {tokens_out:,.0f} out"
+    tokens = f"{usage.input_tokens:,.0f} tokens in, {usage.output_tokens:,.0f} out"
+    return f"{price} for {counted(report.requests, 'request')}: {tokens}"

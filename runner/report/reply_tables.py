@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from runner.stats.batch_effects import BatchEffect, Part
+from runner.stats.batch_effects import BatchEffect, BatchPart
 from runner.stats.estimators import Rate
 from runner.stats.parse_stats import UNSCORED, FirstReplies, ParsePath, ParsePaths
-from runner.stats.significance import LEAST_GROUP, Difference
+from runner.stats.significance import LEAST_GROUP
 
 from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, p_value, percent, usd
 from .model import Report
@@ -16,49 +17,38 @@ MANY_SCORES = 4
 """Above so many scores they stand in the document only."""
 MOST_UNREADABLE = 10
 
-_WAYS = {
-    "after_refusal": "after a refusal",
-    "bare_cut": "cut, a bare word",
-    "bisect": "batch halved",
-    "rejudge": "judged afresh",
-    "reformat": "reformatted",
-    "retry": "by jurybox retry",
-}
-_STEPS = {
-    "last": "put off to the end",
-    "refused": "after a refusal",
-    "rejudge": "judged afresh",
-    "bisect": "batch halved",
-    "retry": "by jurybox retry",
-}
+_LATER_STEPS = {"bisect": "batch halved", "rejudge": "judged afresh", "retry": "by jurybox retry"}
+_WAYS = {"after_refusal": "after a refusal", "bare_cut": "cut, a bare word", "reformat": "reformatted", **_LATER_STEPS}
+_STEPS = {"last": "put off to the end", "refused": "after a refusal", **_LATER_STEPS}
 
 
 def first_replies(report: Report) -> Table:
     """How the first reply to each request was read; no rows where every one was just what was asked for."""
-    found = report.reading.first_replies
-    several = len({entry.parser_version for entry in found}) > 1
+    entries = report.reading.first_replies
+    several = len({entry.parser_version for entry in entries}) > 1
     rows = [
         (
             entry.judge, entry.model, *([entry.parser_version] if several else []), f"{entry.replies:,}",
             percent(entry.strict.value), f"{entry.malformed.hits:,}", percent(entry.malformed.value),
             _percents(entry.malformed), percent(entry.refused.value), percent(entry.cut.value),
         )
-        for entry in found
-        if any(each.strict.hits < each.replies or each.cut.hits for each in found)
+        for entry in entries
+        if any(each.strict.hits < each.replies or each.cut.hits for each in entries)
     ]  # fmt: skip
     columns = [*names("judge", "model", *["parser"] * several), *numbers("replies", "strict", "malformed", "share")]
     note = (
         "the first reply to each request, read without another call · strict: just as it was asked for · cut: for its "
-        f"length, readable or not{_versions(report, found)}"
+        f"length, readable or not{_versions(report, entries)}"
     )
     return Table("First replies", (*columns, *numbers("95 % interval", "refused", "cut")), tuple(rows), note)
 
 
 def parse_paths(report: Report) -> Table:
     """How verdicts came about, with their scores; no rows where every verdict was read strictly."""
-    found = report.reading.ways
-    several = len({entry.parser_version for entry in found}) > 1
-    scores = list(dict.fromkeys(name for entry in found for way in entry.ways for name in (*way.scores, *way.choices)))
+    entries = report.reading.ways
+    several = len({entry.parser_version for entry in entries}) > 1
+    paths = (way for entry in entries for way in entry.ways)
+    scores = list(dict.fromkeys(name for way in paths for name in (*way.scores, *way.choices)))
     scores = scores if len(scores) <= MANY_SCORES else []
     single = len(scores) == 1
     rows = [
@@ -67,15 +57,15 @@ def parse_paths(report: Report) -> Table:
             f"{way.trials.hits:,}", percent(way.trials.value), *(number(_value(way, name)) for name in scores),
             *([interval(way.scores.get(scores[0]) or way.choices.get(scores[0]))] if single else []), _detail(way),
         )
-        for entry in found
+        for entry in entries
         for way in entry.ways
-        if any(each.way not in ("strict", *UNSCORED) for paths in found for each in paths.ways)
+        if any(each.way not in ("strict", *UNSCORED) for paths in entries for each in paths.ways)
     ]  # fmt: skip
     columns = names("judge", "model", *["parser"] * several, "how the reply was read")
     columns += [*numbers("trials", "share", *scores, *["95 % interval"] * single), *names("in detail")]
     notes = [f"{', '.join(scores)}: share of yes, or mean, of these verdicts alone"] if scores else []
-    notes += _parse_path_tests(found)
-    note = " · ".join(notes) + _versions(report, found)
+    notes += _parse_path_tests(entries)
+    note = " · ".join(notes) + _versions(report, entries)
     return Table("Reading", tuple(columns), tuple(rows), note.removeprefix(" · "))
 
 
@@ -96,9 +86,9 @@ def unreadable_replies(report: Report) -> Table:
 
 def calls(report: Report) -> Table:
     """What each step of the ladder took, of those whose trials did not take one call each."""
-    found = report.reading.calls
-    several = {(entry.judge, entry.model) for entry in found if entry.step not in ("first", "probe")}
-    failed = any(entry.failed for entry in found)
+    entries = report.reading.calls
+    several = {(entry.judge, entry.model) for entry in entries if entry.step not in ("first", "probe")}
+    failed = any(entry.failed for entry in entries)
     priced = {cost.model for cost in report.costs if cost.priced}
     rows = [
         (
@@ -107,14 +97,14 @@ def calls(report: Report) -> Table:
             f"{entry.usage.input_tokens:,.0f}", f"{entry.usage.output_tokens:,.0f}",
             usd(entry.usage.cost_usd if entry.model in priced or entry.usage.cost_usd else None),
         )
-        for entry in found
+        for entry in entries
         if (entry.judge, entry.model) in several
     ]  # fmt: skip
     columns = [*names("judge", "model", "step"), *numbers("calls", *["no reply"] * failed, "verdict", "malformed")]
     columns += numbers("refused", "tokens in", "tokens out", "cost")
     note = "what each step of the ladder took · verdict, malformed, refused: how its replies were read"
     note += " · no reply: errors of the endpoint" if failed else ""
-    if any(entry.step == "reformat" for entry in found):
+    if any(entry.step == "reformat" for entry in entries):
         note += " · reformat: stands with the model that copied the verdict, whoever gave it"
     return Table("Calls by stage", tuple(columns), tuple(rows), note)
 
@@ -124,35 +114,35 @@ def _percents(share: Rate) -> str:
 
 
 def _value(way: ParsePath, name: str) -> float | None:
-    found = way.scores.get(name) or way.choices.get(name)
-    return found.value if found else None
+    value = way.scores.get(name) or way.choices.get(name)
+    return value.value if value else None
 
 
 def _detail(way: ParsePath) -> str:
-    """The stages in full where the way is not told by its name alone."""
+    """The stages in full where the name of the way is not all there is to it."""
     if list(way.stages) == [way.way]:
         return ""
     ranked = sorted(way.stages.items(), key=lambda entry: (-entry[1], entry[0]))
     return ", ".join(f"{stage.removeprefix('tolerant:')} {n:,}" for stage, n in ranked)
 
 
-def _parse_path_tests(found: tuple[ParsePaths, ...]) -> list[str]:
+def _parse_path_tests(entries: tuple[ParsePaths, ...]) -> list[str]:
     """What the comparison of strict verdicts with all others came to, in one sentence."""
-    tested = [entry for entry in found if entry.biases]
+    tested = [entry for entry in entries if entry.biases]
     if not tested:
         return []
     how = dict.fromkeys(bias.test for entry in tested for bias in entry.biases)
     values = (
-        (f"{entry.judge} × {entry.model} " if len(found) > 1 else "")
+        (f"{entry.judge} × {entry.model} " if len(entries) > 1 else "")
         + ", ".join(f"{bias.of} {p_value(bias.p)}" for bias in entry.biases)
         for entry in tested
     )
     return [f"strict against all others ({', '.join(how)}): {'; '.join(values)}"]
 
 
-def _versions(report: Report, found: tuple[FirstReplies, ...] | tuple[ParsePaths, ...]) -> str:
+def _versions(report: Report, entries: tuple[FirstReplies, ...] | tuple[ParsePaths, ...]) -> str:
     """The version of the reader where it is not that of all tables; where there are several they have a column."""
-    versions = sorted({entry.parser_version for entry in found})
+    versions = sorted({entry.parser_version for entry in entries})
     return "" if len(versions) != 1 or versions == report.parser_versions else f" · read by parser {versions[0]}"
 
 
@@ -180,7 +170,7 @@ def batches(report: Report) -> Table:
         )
     if any(part.score.n < part.trials for entry in report.batches for part in _shown(entry)):
         notes.append("mean: of those trials that have a score")
-    tests = [f"{_whose(report, entry)}{found}" for entry in report.batches if (found := _batch_tests(entry))]
+    tests = [f"{_whose(report, entry)}{test}" for entry in report.batches if (test := _batch_tests(entry))]
     if tests:
         notes += [*tests, f"compared, by analysis of variance: rows with {LEAST_GROUP} scores or more"]
         if any(entry.marked for entry in report.batches):
@@ -190,14 +180,13 @@ def batches(report: Report) -> Table:
 
 def flags(report: Report) -> Table:
     """What was noted on judgments."""
-    done: dict[tuple[str, str], int] = {}
+    done = Counter[tuple[str, str]]()
     for result in report.results:
-        pair = result.judge, result.model
-        done[pair] = done.get(pair, 0) + result.overall.done
+        done[result.judge, result.model] += result.overall.done
     rows = [
         (flag.judge, flag.model, flag.code, f"{flag.trials:,}", f"{flag.trials / whole:.2%}", f"{flag.times:,}")
         for flag in report.flags
-        if not flag.code.startswith(_LATER_NOTES) and (whole := done.get((flag.judge, flag.model), 0))
+        if not flag.code.startswith(_LATER_NOTES) and (whole := done[flag.judge, flag.model])
     ]
     columns = (*names("judge", "model", "flag"), *numbers("trials", "share", "times"))
     note = "trials: judgments with this note · times: how often it was met in them"
@@ -223,11 +212,11 @@ def _echoed(share: Rate | None) -> tuple[str, str]:
     return (NONE, NONE) if share is None else (f"{share.n:,}", f"{share.hits:,} ({share.hits / share.n:.2%})")
 
 
-def _shown(entry: BatchEffect) -> tuple[Part, ...]:
+def _shown(entry: BatchEffect) -> tuple[BatchPart, ...]:
     return (*entry.sizes, *([entry.marked] if entry.marked else []), *entry.depths, *entry.places)
 
 
-def _cells(part: Part | None) -> tuple[str, str, str]:
+def _cells(part: BatchPart | None) -> tuple[str, str, str]:
     if part is None:
         return "0", NONE, NONE
     return f"{part.trials:,}", number(part.score.value), interval(part.score)
@@ -238,14 +227,10 @@ def _whose(report: Report, entry: BatchEffect) -> str:
 
 
 def _batch_tests(entry: BatchEffect) -> str:
-    found: list[tuple[str, Difference | None, tuple[Part, ...]]] = [
-        ("size", entry.by_size, entry.sizes),
-        ("place", entry.by_place, entry.places),
-    ]
-    tested = []
-    for what, test, parts in found:
+    texts = []
+    for what, test, parts in (("size", entry.by_size, entry.sizes), ("place", entry.by_place, entry.places)):
         if test is not None:
             among = [str(part.at) for part in parts if part.score.n >= LEAST_GROUP]
             which = f" ({', '.join(among)} alone)" if len(among) < len(parts) else ""
-            tested.append(f"by {what}{which} {p_value(test.p)}")
-    return f"differences of means {', '.join(tested)}" if tested else ""
+            texts.append(f"by {what}{which} {p_value(test.p)}")
+    return f"differences of means {', '.join(texts)}" if texts else ""

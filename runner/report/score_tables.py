@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from runner.stats.metrics import Line, Result
 from runner.stats.summaries import ScoreSummary
@@ -19,20 +19,16 @@ MANY_SCORES = 3
 SINGLE = 3
 """Up to so many judge × model × system in all, each has its slices in a table of its own, with intervals."""
 
+NO_GROUP = "(no group)"
+
 Entry = tuple[Result, str, ScoreSummary]
 
 
 def score_tables(report: Report) -> list[Table]:
     """What the run was made for."""
-    binary = [entry for entry in entries(report) if entry[2].kind == "binary"]
     graded = [entry for entry in entries(report) if entry[2].kind == "graded"]
-    return [
-        _shares(report, [entry for entry in binary if entry[1] == CORRECT], correct=True),
-        _shares(report, [entry for entry in binary if entry[1] != CORRECT], correct=False),
-        _means(report, graded),
-        _high_scores(report, graded),
-        _choices(report),
-    ]
+    shares = (_shares(report, correct) for correct in (True, False))
+    return [*shares, _means(report, graded), _high_scores(report, graded), _choices(report)]
 
 
 def entries(report: Report) -> Iterator[Entry]:
@@ -54,7 +50,6 @@ def _key(result: Result) -> tuple[str, str, str]:
 
 
 def _official(line: Line) -> str:
-    """The official reading's share of yes."""
     return number(line.official.value if line.official else None)
 
 
@@ -67,16 +62,17 @@ def _independent(report: Report, whose: str = "intervals") -> str:
     return f" · {whose}: {report.dependent} taken as independent" if report.dependent else ""
 
 
-def _shares(report: Report, found: Sequence[Entry], correct: bool) -> Table:
-    published = any(result.overall.official for result, _, _ in found)
-    bounded = any(result.overall.unscored for result, _, _ in found)
+def _shares(report: Report, correct: bool) -> Table:
+    scores = [each for each in entries(report) if each[2].kind == "binary" and (each[1] == CORRECT) == correct]
+    published = any(result.overall.official for result, _, _ in scores)
+    bounded = any(result.overall.unscored for result, _, _ in scores)
     rows = [
         (
             *_key(result), *([] if correct else [name]), number(score.value), interval(score),
             number(score.worst), interval(score.strict), *([number(score.best)] if bounded else []),
             *([_official(result.overall)] if published else []),
         )
-        for result, name, score in found
+        for result, name, score in scores
     ]  # fmt: skip
     columns = names("judge", "model", "system", *([] if correct else ["score"]))
     columns += numbers("accuracy" if correct else "share", "95 % interval", "strict", "95 % strict")
@@ -91,31 +87,31 @@ def _shares(report: Report, found: Sequence[Entry], correct: bool) -> Table:
     return Table("Accuracy" if correct else "Yes or no", tuple(columns), tuple(rows), note)
 
 
-def _means(report: Report, found: Sequence[Entry]) -> Table:
+def _means(report: Report, scores: Sequence[Entry]) -> Table:
     rows = [
         (
             *_key(result), name, number(score.value), interval(score), number(score.sd),
             number(score.worst), number(score.best), f"{score.n:,}",
         )
-        for result, name, score in found
+        for result, name, score in scores
     ]  # fmt: skip
     columns = [*names("judge", "model", "system", "score"), *numbers("mean", "95 % interval", "sd", "worst", "best")]
     note = (
         "mean: over scored trials, with the normal interval (rough below 30) · worst, best: the mean if every trial "
         "judged without a score were at that end of the scale · sd: standard deviation"
     )
-    if any(score.n > 1 and score.low is None for _, _, score in found):
+    if any(score.n > 1 and score.low is None for _, _, score in scores):
         note += " · no interval where all scores are the same"
     return Table("Mean scores", (*columns, TableColumn("n")), tuple(rows), note + _clusters(report))
 
 
-def _high_scores(report: Report, found: Sequence[Entry]) -> Table:
+def _high_scores(report: Report, scores: Sequence[Entry]) -> Table:
     rows = [
         (
             *_key(result), f"{name} ≥ {score.threshold:g}",
             number(score.share.value), interval(score.share), number(score.strict.value), f"{score.n:,}",
         )
-        for result, name, score in found
+        for result, name, score in scores
         if score.threshold is not None and score.share and score.strict
     ]  # fmt: skip
     columns = [*names("judge", "model", "system", "score"), *numbers("share", "95 % interval", "strict", "n")]
@@ -139,18 +135,13 @@ def value_tables(report: Report) -> Iterator[Table]:
         for score in dict.fromkeys(name for result in results for name in result.values):
             title = f"Scores given: {judge}" + (f" · {score}" if len(results[0].overall.scores) > 1 else "")
             for part in _side_by_side(results):
-                yield _values(title, score, part, results)
-
-
-def _values(title: str, score: str, part: Sequence[Result], results: Sequence[Result]) -> Table:
-    given = [result.values.get(score, {}) for result in part]
-    values = sorted({value for counts in given for value in counts})
-    rows: Iterable[tuple[str, ...]] = [
-        (f"{value:g}", *(_count_share(counts.get(value, 0), sum(counts.values())) for counts in given))
-        for value in values
-    ]
-    columns = (*names(score), *numbers(*_heads(part, results)))
-    return Table(title, columns, tuple(rows), "scored trials with each score, and their share of all scored ones")
+                given = [result.values.get(score, {}) for result in part]
+                rows = tuple(
+                    (f"{value:g}", *(_count_share(counts.get(value, 0), sum(counts.values())) for counts in given))
+                    for value in sorted({value for counts in given for value in counts})
+                )
+                note = "scored trials with each score, and their share of all scored ones"
+                yield Table(title, (*names(score), *numbers(*_heads(part, results))), rows, note)
 
 
 def _count_share(count: int, whole: int) -> str:
@@ -163,8 +154,7 @@ def _by_judge(report: Report) -> Iterator[tuple[str, list[Result]]]:
 
 
 def _side_by_side(results: Sequence[Result]) -> Iterator[Sequence[Result]]:
-    for start in range(0, len(results), SIDE_BY_SIDE):
-        yield results[start : start + SIDE_BY_SIDE]
+    return (results[start : start + SIDE_BY_SIDE] for start in range(0, len(results), SIDE_BY_SIDE))
 
 
 def _heads(part: Sequence[Result], results: Sequence[Result]) -> list[str]:
@@ -196,23 +186,19 @@ def _slices_of(report: Report, result: Result, score: str, ending: str) -> Table
         entry = line.scores[score]
         cells = [number(entry.value), interval(entry), number(entry.worst)]
         if not binary:
-            cells.append(number(entry.best))
-            cells += [number(entry.share.value)] if entry.share else []
+            cells += [number(entry.best), *([number(entry.share.value)] if entry.share else [])]
         return (name, f"{line.planned:,}", *cells, *([_official(line)] if published else []))
 
     columns = [*names("slice"), *numbers("planned", measure(score, whole), "95 % interval")]
     columns += numbers("strict") if binary else numbers("worst", "best")
-    if whole.threshold is not None:
-        columns.append(TableColumn(f"≥ {whole.threshold:g}"))
-    columns += numbers("official") if published else []
+    columns += numbers(*([] if whole.threshold is None else [f"≥ {whole.threshold:g}"]), *["official"] * published)
     sums = [row("overall", result.overall)]
-    if score in result.macro:
-        macro = result.macro[score]
+    if macro := result.macro.get(score):
         cells = ["task-averaged", NONE, number(macro.value), NONE, number(macro.strict)]
         cells += [NONE] * (len(columns) - len(cells) - published)
         sums.append((*cells, *([number(result.macro_official)] if published else [])))
     sums += [row(name, line) for name, line in result.slices.items()]
-    rows = [row(_group(name), line) for name, line in result.groups.items()]
+    rows = [row(NO_GROUP if name is None else name, line) for name, line in result.groups.items()]
     # Slices may cut through a question, and are not clustered as the whole is.
     whose = "intervals of slices" if report.clustered else "intervals"
     note = (_macro_note(result) + _independent(report, whose)).removeprefix(" · ")
@@ -226,7 +212,9 @@ def _slices_beside(judge: str, part: Sequence[Result], results: Sequence[Result]
 
     groups = dict.fromkeys(name for result in results for name in result.groups)
     slices = dict.fromkeys(name for result in results for name in result.slices)
-    rows = [(_group(name), *(cell(result.groups.get(name)) for result in part)) for name in groups]
+    rows = [
+        (NO_GROUP if name is None else name, *(cell(result.groups.get(name)) for result in part)) for name in groups
+    ]
     sums = [("overall", *(cell(result.overall) for result in part))]
     if any(result.macro for result in results):
         macros = (result.macro.get(score) for result in part)
@@ -235,10 +223,6 @@ def _slices_beside(judge: str, part: Sequence[Result], results: Sequence[Result]
     columns = (*names("slice"), *numbers(*_heads(part, results)))
     note = f"{measure(score, part[0].overall.scores[score])}, over scored trials{_macro_note(part[0])}"
     return Table(f"Slices: {judge}{ending}", columns, (*rows, *sums), note, sums=len(sums))
-
-
-def _group(name: str | None) -> str:
-    return "(no group)" if name is None else name
 
 
 def _macro_note(result: Result) -> str:
@@ -272,7 +256,6 @@ def coverage(report: Report) -> Table:
 
 
 def reasons(report: Report) -> Table:
-    """Why trials have no score."""
     rows = [
         (*_key(result), state, reason, f"{count:,}")
         for result in report.results

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import astuple
 from operator import attrgetter
 
-from runner.stats.injection_stats import Part
+from runner.stats.injection_stats import TrialGroup
 from runner.stats.malformed_examples import abridge
 from runner.stats.significance import LEAST_GROUP
 
 from .agreement_tables import agreement_tables
-from .failures import STATES, spread
+from .failures import STATES, pick_by_kind
 from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, usd
 from .model import Cost, Report
 from .reply_tables import batches, calls, first_replies, flags, parse_paths, unreadable_replies
@@ -56,7 +56,7 @@ def _failures(report: Report) -> Table:
             entry.judge, entry.model, entry.system, abridge(entry.item_id, entry.item_id) or entry.item_id,
             *([str(entry.repeat)] if several else []), f"{entry.state}: {entry.reason or NONE}", entry.error or NONE,
         )
-        for entry in spread(report.failures, MOST_FAILURES, attrgetter("state", "judge", "model", "reason"))
+        for entry in pick_by_kind(report.failures, MOST_FAILURES, attrgetter("state", "judge", "model", "reason"))
     ]  # fmt: skip
     columns = [*names("judge", "model", "system"), TableColumn("item", "text"), *numbers(*["repeat"] * several)]
     columns += [TableColumn("state", "text"), TableColumn("error", "text")]
@@ -85,13 +85,13 @@ def _controls(report: Report) -> Table:
         (entry.judge, entry.model, part.name.replace("_", " "), *cells)
         for entry in report.susceptibility
         for part in entry.controls
-        for cells in _part_cells(part)
+        for cells in _group_cells(part)
     ]
     note = (
         "answers that nobody could call right, judged beside the run's own and part of no other number here · share: "
         "of the scored ones, how many were judged right all the same"
     )
-    return Table("Control items", _part_columns("control"), tuple(rows), note)
+    return Table("Control items", _group_columns("control"), tuple(rows), note)
 
 
 def _suspects(report: Report) -> Table:
@@ -101,27 +101,26 @@ def _suspects(report: Report) -> Table:
         for entry in report.susceptibility
         if entry.suspects.planned
         for name, part in (("suspect", entry.suspects), ("all others", entry.others))
-        for cells in _part_cells(part)
+        for cells in _group_cells(part)
     ]
     note = (
         "suspect: the judged text imitates the reply or the prompt, holds control tokens of a chat, or gives the judge "
         "orders; it was judged as it stands · share, or mean: of the scored ones"
     )
-    return Table("Injection suspects", _part_columns("items"), tuple(rows), note)
+    return Table("Injection suspects", _group_columns("items"), tuple(rows), note)
 
 
-def _part_columns(part: str) -> tuple[TableColumn, ...]:
-    return (
-        *names("judge", "model", part, "judged"), *numbers("trials", "unscored", "share", "95 % interval", "mean"),
-    )  # fmt: skip
+def _group_columns(group: str) -> tuple[TableColumn, ...]:
+    measures = numbers("trials", "unscored", "share", "95 % interval", "mean")
+    return (*names("judge", "model", group, "judged"), *measures)
 
 
-def _part_cells(part: Part) -> Iterator[tuple[str, ...]]:
+def _group_cells(group: TrialGroup) -> Iterator[tuple[str, ...]]:
     """judged, trials, unscored, share, interval, mean: a row for each score or choice."""
-    counts = f"{part.planned:,}", f"{part.unscored:,}"
-    for label, share in part.choices.items():
+    counts = f"{group.planned:,}", f"{group.unscored:,}"
+    for label, share in group.choices.items():
         yield label, *counts, number(share.value), interval(share), NONE
-    for name, score in part.scores.items() if not part.choices else ():
+    for name, score in group.scores.items() if not group.choices else ():
         if score.share is None:
             yield name, *counts, NONE, interval(score if score.n >= LEAST_GROUP else None), number(score.value)
         else:
@@ -167,8 +166,5 @@ def _judges(report: Report) -> Table:
 
 
 def _models(report: Report) -> Table:
-    rows = [
-        (model.name, model.model_id, model.revision or NONE, ", ".join(model.served) or NONE)
-        for model in report.models
-    ]  # fmt: skip
+    rows = [(each.name, each.model_id, each.revision or NONE, ", ".join(each.served) or NONE) for each in report.models]
     return Table("Models", tuple(names("model", "model id", "revision", "served as")), tuple(rows))

@@ -10,7 +10,8 @@ import io
 import shlex
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import pairwise
 
 from rich import box
 from rich.cells import cell_len
@@ -21,6 +22,7 @@ from rich.text import Text
 from runner.errors import InputError
 
 from .formatting import INTERVAL, Table, TableColumn
+from .markdown import to_markdown
 from .model import Report
 from .notices import notices
 from .overview import agreement_overview, cost_line, headline, score_overview
@@ -70,6 +72,22 @@ def to_text(report: Report, full: bool = False) -> str:
     return captured.get()
 
 
+class DisplayedReport(Report):
+    """The report that Python users hold: it prints as the command does, and shows itself in a notebook."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, report: Report) -> DisplayedReport:
+        return cls(**{field.name: getattr(report, field.name) for field in fields(report)})
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+    def _repr_markdown_(self) -> str:
+        return to_markdown(self)
+
+
 class _Printer:
     def __init__(self, report: Report, console: Console) -> None:
         self._report = report
@@ -87,10 +105,8 @@ class _Printer:
         if next_command is not None:
             tail.append(f"next  {next_command}")
         shown = [name for name in SECTIONS if name in self._sections or (name == NOTICES and self._notices)]
-        look = (
-            f"{'more' if next_command else 'next'}  {self._command} --section NAME, or --full; NAME: {', '.join(shown)}"
-        )
-        tail += self._wrap(look, indent="      ")
+        look = f"{self._command} --section NAME, or --full; NAME: {', '.join(shown)}"
+        tail += self._wrap(f"{'more' if next_command else 'next'}  {look}", indent="      ")
         attention = self._notices[:MOST_NOTICES]
         if len(attention) < len(self._notices):
             attention = attention[:-1]
@@ -115,7 +131,6 @@ class _Printer:
             self._print_line(line)
 
     def print_sections(self, chosen: Collection[str]) -> None:
-        """The sections, in the report's order."""
         self._print_head()
         for name in SECTIONS:
             if name in chosen and name == NOTICES and self._notices:
@@ -162,10 +177,10 @@ class _Printer:
         return _columns_of(table, _split(table.columns, _natural_widths(table), self._width)[1][0])
 
     def _height(self, table: Table) -> int:
-        plain = Console(file=io.StringIO(), width=self._width, color_system=None, force_terminal=False)
-        with plain.capture() as captured:
-            _Printer(self._report, plain)._draw(table, compact=True)
-        return captured.get().count("\n") + table.title.startswith("Agreement")
+        options = self._console.options
+        parts = self._parts(table, compact=True)
+        lines = sum(len(self._console.render_lines(part, options.update(width=width))) for part, width in parts)
+        return lines + table.title.startswith("Agreement")
 
     def _print_table(self, table: Table) -> None:
         self._console.print()
@@ -175,15 +190,19 @@ class _Printer:
             self._print_line(line, "dim italic")
 
     def _draw(self, table: Table, compact: bool = False) -> None:
-        """The table, in parts where it is too wide; a part too wide at its narrowest runs over the edge."""
-        least, parts = _split(table.columns, _natural_widths(table), self._width)
-        for place, part in enumerate(parts):
+        for place, (part, width) in enumerate(self._parts(table, compact)):
             if place and not compact:
                 self._console.print()
-            drawn = _rich_table(_columns_of(table, part), compact)
-            before, self._console.width = self._console.width, max(self._width, _needed([least[at] for at in part]))
-            self._console.print(drawn, crop=False)
+            before, self._console.width = self._console.width, width
+            self._console.print(part, crop=False)
             self._console.width = before
+
+    def _parts(self, table: Table, compact: bool) -> Iterator[tuple[RichTable, int]]:
+        """The table, in parts where it is too wide, and their widths; one too wide at its narrowest runs over."""
+        least, parts = _split(table.columns, _natural_widths(table), self._width)
+        for part in parts:
+            width = max(self._width, _needed([least[at] for at in part]))
+            yield _rich_table(_columns_of(table, part), compact), width
 
     def _wrap(self, text: str, indent: str = "") -> list[str]:
         return textwrap.wrap(
@@ -196,11 +215,8 @@ class _Printer:
 
 def _fixed_names(report: Report) -> dict[str, str]:
     """Names that are the same throughout: said once, not in every row. Some name is left to head the rows."""
-    fixed = {}
-    for name in _IDENTITY:
-        values = {str(getattr(result, name)) for result in report.results}
-        if len(values) == 1:
-            fixed[name] = values.pop()
+    values = {name: {str(getattr(result, name)) for result in report.results} for name in _IDENTITY}
+    fixed = {name: held.pop() for name, held in values.items() if len(held) == 1}
     if len(fixed) == len(_IDENTITY):
         del fixed["system"]
     if "model" in fixed:
@@ -213,9 +229,7 @@ def _fixed_names(report: Report) -> dict[str, str]:
 def _without(table: Table, fixed: Collection[str]) -> Table:
     """The table without what was said once. Where a row has another judge, or one name alone, nothing is left out."""
     places = [place for place, column in enumerate(table.columns) if column.header not in fixed]
-    several = {
-        column.header for place, column in enumerate(table.columns) if len({row[place] for row in table.rows}) > 1
-    }
+    several = {column.header for at, column in enumerate(table.columns) if len({row[at] for row in table.rows}) > 1}
     if several & set(fixed) or not any(table.columns[place].kind == "name" for place in places):
         return table
     return _columns_of(table, places)
@@ -250,20 +264,19 @@ def _split(columns: Sequence[TableColumn], natural: Sequence[int], width: int) -
     leading = next((place for place, column in enumerate(columns) if column.kind == "number"), len(columns))
     groups: list[list[int]] = []
     for place in range(leading, len(columns)):
-        if groups and columns[place].header.startswith(INTERVAL):
-            groups[-1].append(place)
-        else:
-            groups.append([place])
+        if not groups or not columns[place].header.startswith(INTERVAL):
+            groups.append([])
+        groups[-1].append(place)
     for name_width in _NAME_WIDTHS:
         most = {"name": name_width, "text": _TEXT_WIDTH, "number": max(natural)}
         least = [min(wide, most[column.kind]) for wide, column in zip(natural, columns, strict=True)]
         names = list(range(leading))
         if all(_needed([least[place] for place in (*names, *group)]) <= width for group in groups):
             break
-    return least, list(_parts(names, groups, least, width))
+    return least, list(_fit(names, groups, least, width))
 
 
-def _parts(names: list[int], groups: Sequence[list[int]], least: Sequence[int], width: int) -> Iterator[list[int]]:
+def _fit(names: list[int], groups: Sequence[list[int]], least: Sequence[int], width: int) -> Iterator[list[int]]:
     part: list[int] = []
     for group in groups:
         if part and _needed([least[place] for place in (*names, *part, *group)]) > width:
@@ -284,12 +297,10 @@ def _rich_table(table: Table, compact: bool) -> RichTable:
             drawn.add_column(Text("\n".join(lines)), justify="right", no_wrap=True, min_width=width)
         else:
             drawn.add_column(Text(column.header), overflow="fold")
-    before: Sequence[str] = ()
-    for place, row in enumerate(table.rows):
+    for place, (before, row) in enumerate(pairwise([(), *table.rows])):
         if place == len(table.rows) - table.sums and place:
             drawn.add_section()
         drawn.add_row(*(Text(cell) for cell in _unrepeated(table.columns, row, before)))
-        before = row
     return drawn
 
 

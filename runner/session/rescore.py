@@ -109,8 +109,7 @@ class _Shard:
                 scored += self._scored(position, read)
         for position in left & self._judged.keys():
             replaced += self._replaced(self._judged[position], [])
-        self._rescoring.replace(replaced)
-        self._rescoring.add(self._shard.id, scored)
+        self._rescoring.write(self._shard.id, [*replaced, *scored], added=len(scored))
         self._rescoring.set_readings(self._readings.values())
         return bool(replaced or scored or self._readings)
 

@@ -125,7 +125,7 @@ def status_of(directory: Path) -> Status:
             again=sum(ledger.revisions.waiting_again().values()) + ledger.revisions.count_renewed(),
             waiting=sum(tally.waiting + tally.parked for tally in tallies.values()),
             cost_usd=sum(spend.usage.cost_usd for spend in ledger.spend().values()),
-            unsettled=ledger.reserved(),
+            unsettled=ledger.spending.reserved(),
             tallies=tallies,
             revision=ledger.revisions.current(),
             publishing=(published.place, ledger.segments.count_unpublished())

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, groupby
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 
@@ -140,11 +140,11 @@ def _agreement(
 
     # In an order of their own: resamples must not depend on the order in which rows were read.
     ordered = sorted(pairs.items())
-    judge, model, system = place
+    people = place[0] is None
     kind: Kind = "choice"
     threshold, second_threshold, confusion = None, None, None
     if label.type == "choice":
-        metrics = compare_choices(ordered, people=judge is None)
+        metrics = compare_choices(ordered, people)
     else:
         own = Side(label.type == "ordinal", label.threshold)
         if isinstance(against, Label):
@@ -152,28 +152,17 @@ def _agreement(
         else:
             left, right = Side(not against.binary, label.threshold, against), own
         kind = "mixed" if left.graded != right.graded else "graded" if left.graded else "binary"
-        metrics, confusion = compare_numbers(ordered, left, right, people=judge is None)
-        if confusion is not None and judge is not None:
-            threshold = label.threshold if kind != "binary" else None
-        elif confusion is not None:
+        metrics, confusion = compare_numbers(ordered, left, right, people)
+        if confusion is not None and people:
             threshold = left.threshold if left.graded else None
             second_threshold = right.threshold if right.graded else None
+        elif confusion is not None:
+            threshold = label.threshold if kind != "binary" else None
+    choices = tuple((str(x), str(y), n) for (x, y), n in ordered) if kind == "choice" else ()
     return Agreement(
-        judge=judge,
-        model=model,
-        system=system,
-        label=name,
-        second=second,
-        of=label.score(name),
-        kind=kind,
-        threshold=threshold,
-        second_threshold=second_threshold,
-        n=sum(pairs.values()),
-        metrics=metrics,
-        confusion=confusion,
-        choices=tuple((str(x), str(y), n) for (x, y), n in ordered) if kind == "choice" else (),
-        ranges=ranges,
-    )
+        *place, name, second, label.score(name), kind, threshold, second_threshold, sum(pairs.values()), metrics,
+        confusion, choices, ranges,
+    )  # fmt: skip
 
 
 ROWS = 20_000
@@ -193,13 +182,9 @@ def people(staged: Staged, rows: int, labels: Mapping[str, Label]) -> People:
     for start in range(0, rows if compared else 0, ROWS):
         frame = staged.frame(start, min(ROWS, rows - start), ["system", "labels"])
         for system, data, items in frame.group_by("system", "labels").len().iter_rows():
-            values: dict[str, Any] = orjson.loads(data)
+            texts = orjson.loads(data).items()
+            values: dict[str, Value] = {name: text if isinstance(text, str) else float(text) for name, text in texts}
             for first, second in compared:
                 if first in values and second in values:
-                    pair = _value(values[first]), _value(values[second])
-                    counts[first, second].setdefault(system, Counter())[pair] += items
+                    counts[first, second].setdefault(system, Counter())[values[first], values[second]] += items
     return {names: systems for names, systems in counts.items() if systems}
-
-
-def _value(value: Any) -> Value:
-    return value if isinstance(value, str) else float(value)

@@ -81,12 +81,10 @@ def spearman(left: Values, right: Values, weights: Weights) -> Measured:
 
 
 def mae(left: Values, right: Values, weights: Weights) -> Measured:
-    """The mean absolute difference."""
     return _ratio(weights @ np.abs(left - right), weights.sum(axis=1))
 
 
 def rmse(left: Values, right: Values, weights: Weights) -> Measured:
-    """The root of the mean squared difference."""
     return np.sqrt(_ratio(weights @ (left - right) ** 2, weights.sum(axis=1)))
 
 
@@ -106,11 +104,9 @@ def weighted_kappa(left: Values, right: Values, weights: Weights) -> Measured:
     return 1 - _ratio(observed, chance)
 
 
-def _cells(left: Values, right: Values, weights: Weights) -> tuple[Measured, Measured, Measured, Measured]:
-    def at(x: int, y: int) -> Measured:
-        return np.asarray(weights[:, (left == x) & (right == y)].sum(axis=1))
-
-    return at(1, 1), at(1, 0), at(0, 1), at(0, 0)
+def _cells(left: Values, right: Values, weights: Weights) -> Iterator[Measured]:
+    for x, y in ((1, 1), (1, 0), (0, 1), (0, 0)):
+        yield np.asarray(weights[:, (left == x) & (right == y)].sum(axis=1))
 
 
 def _ratio(part: Measured, whole: Measured) -> Measured:
@@ -147,7 +143,6 @@ def _ranks(values: Values, weights: Weights) -> tuple[Weights, NDArray[np.bool_]
 
 
 def _constant(values: Values, weights: Weights) -> NDArray[np.bool_]:
-    """Where a side has only one value with any weight."""
     place, levels = _levels(values)
     return np.asarray((_by_level(weights, place, levels) > 0).sum(axis=1) <= 1)
 
@@ -175,18 +170,14 @@ def intervals(
     left: Values, right: Values, counts: Weights, measures: Mapping[str, tuple[Measure, float]]
 ) -> dict[str, Interval]:
     """The interval of each measure. `measures`: name → the measure and its value over all pairs."""
-    if not measures:
-        return {}
     draw = _multinomial if len(counts) <= CELLS else _picks
     drawn: dict[str, list[Measured]] = {name: [] for name in measures}
-    total = float(counts.sum())
-    for x, y, weights in draw(left, right, counts):
+    for x, y, weights in draw(left, right, counts) if measures else ():
         for name, (measure, _) in measures.items():
             drawn[name].append(measure(x, y, weights))
-    shrink = 1.0 if len(counts) <= CELLS else float(np.sqrt(PICKS / total))
-    return {
-        name: _interval(value + (np.concatenate(drawn[name]) - value) * shrink) for name, (_, value) in measures.items()
-    }
+    shrink = 1.0 if len(counts) <= CELLS else float(np.sqrt(PICKS / counts.sum()))
+    drawn_of = {name: np.concatenate(each) for name, each in drawn.items()}
+    return {name: _interval(value + (drawn_of[name] - value) * shrink) for name, (_, value) in measures.items()}
 
 
 def _interval(values: Measured) -> Interval:
@@ -244,7 +235,6 @@ class Side:
         return not self.graded or self.threshold is not None
 
     def cut(self, values: Values) -> Values:
-        """As ones and zeros."""
         return np.asarray(values >= self.threshold if self.graded else values == 1, dtype=float)
 
 
@@ -291,16 +281,8 @@ class _Table:
         return None
 
 
-_MEASURES: Mapping[str, Callable[[Values, Values, Weights], Measured]] = {
-    "kappa": kappa,
-    "balanced_accuracy": balanced_accuracy,
-    "mcc": mcc,
-    "auroc": auroc,
-    "spearman": spearman,
-    "mae": mae,
-    "rmse": rmse,
-    "weighted_kappa": weighted_kappa,
-}
+_ALL_MEASURES: tuple[Any, ...] = (kappa, balanced_accuracy, mcc, auroc, spearman, mae, rmse, weighted_kappa)
+_MEASURES: Mapping[str, Measure] = {measure.__name__: measure for measure in _ALL_MEASURES}
 
 
 def compare_choices(pairs: CountedPairs, people: bool) -> dict[str, Metric]:

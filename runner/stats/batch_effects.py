@@ -19,11 +19,11 @@ from judges import Scale
 from .counting import Counts
 from .estimators import Rate, rate
 from .significance import BEYOND_CHANCE, Difference, differ
-from .summaries import PAIR, Moments, ScoreSummary, Subset, subsets, summarize
+from .summaries import PAIR, ScoreSummary, Subset, subsets, summarize
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BatchPart:
     """The judged trials with one batch size, place or depth, and the score of those that have one."""
 
     at: int
@@ -48,13 +48,13 @@ class BatchEffect:
     score: str
     full: int
     """Items in the largest batch that was judged."""
-    sizes: tuple[Part, ...]
+    sizes: tuple[BatchPart, ...]
     """By items in the deciding request, without the marked ones, which are not like the others."""
-    places: tuple[Part, ...]
+    places: tuple[BatchPart, ...]
     """By place in full batches, so that size and place are not mixed up."""
-    depths: tuple[Part, ...]
+    depths: tuple[BatchPart, ...]
     """By how often the batch was halved before."""
-    marked: Part | None
+    marked: BatchPart | None
     """Asked alone because their own text holds what opens a block."""
     by_size: Difference | None
     """None: too few to compare."""
@@ -94,26 +94,24 @@ def _effect(counts: Counts, of: tuple[str, str, str], scale: Scale, full: int, e
     whole = (pl.col("batch_size") == full) & (pl.col("bisect_depth") == 0) & (full > 1)
 
     def parted(column: str, where: pl.Expr) -> list[tuple[int, Subset]]:
-        groups = subsets(counts.tables, "places", [column], own & where)
+        groups = subsets(counts, "places", [column], own & where)
         return sorted((int(at), part) for (at,), part in groups.items())
 
-    def parts(groups: list[tuple[int, Subset]]) -> tuple[Part, ...]:
+    def parts(groups: list[tuple[int, Subset]]) -> tuple[BatchPart, ...]:
         return tuple(
-            Part(at, part.n, summarize(part.moments.get(score, Moments()), scale, part.unscored)) for at, part in groups
+            BatchPart(at, part.n, summarize(part.of_score(score), scale, part.unscored)) for at, part in groups
         )
 
     sizes, places = parted("batch_size", ~alone), parted("batch_position", whole)
     marked = parts(parted("marked", alone))
     return BatchEffect(
-        judge,
-        model,
-        score,
+        *of,
         full,
         sizes=parts(sizes),
         places=parts(places),
         depths=parts(parted("bisect_depth", pl.col("bisect_depth") > 0)),
         marked=marked[0] if marked else None,
-        by_size=differ([part.moments.get(score, Moments()) for _, part in sizes]),
-        by_place=differ([part.moments.get(score, Moments()) for _, part in places]),
+        by_size=differ([part.of_score(score) for _, part in sizes]),
+        by_place=differ([part.of_score(score) for _, part in places]),
         echoes=echoes,
     )

@@ -15,10 +15,10 @@ import polars as pl
 
 from judges import Scale
 
+from .counting import explode_map
 from .estimators import Z95, Rate, wilson
 from .metrics import Result
 from .summaries import RESULT, ScoreSummary
-from .verdict_counts import explode_map
 
 MOST = 500_000
 """Sums that are kept: one for each question × score × judge × model × system."""
@@ -48,7 +48,6 @@ class ClusterSums:
         """Whether there is something to cluster, and not too much of it."""
 
     def watch(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """The frames, as they come."""
         for frame in frames:
             if self.clustered:
                 self._add(frame)
@@ -62,12 +61,10 @@ class ClusterSums:
         cells = {tuple(row[name] for name in _CELL): row for row in self._errors().iter_rows(named=True)}
         clustered = []
         for result in results:
-            scores = {
-                name: _cluster(entry, row)
-                if (row := cells.get((result.judge, result.model, result.system, name)))
-                else entry
-                for name, entry in result.overall.scores.items()
-            }
+            scores = dict(result.overall.scores)
+            for name, entry in scores.items():
+                if row := cells.get((result.judge, result.model, result.system, name)):
+                    scores[name] = _cluster(entry, row)
             clustered.append(replace(result, overall=replace(result.overall, scores=scores)))
         return clustered
 

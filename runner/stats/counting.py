@@ -7,10 +7,11 @@ together. Nothing here reads a file or divides anything.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+import orjson
 import polars as pl
 
 from judges import STATES, Scale
@@ -19,15 +20,9 @@ from runner.messages import BLOCK_MARKER
 
 from .estimators import BUCKET_BASE
 from .summaries import FAMILIES, PAIR, RESULT
-from .verdict_counts import (
-    count_label_choices,
-    count_label_values,
-    count_notes,
-    explode_map,
-    number_of_trials,
-    values_of,
-    with_choices,
-)
+
+MAX_VALUES = 21
+"""Scales of more values than this have no distribution by value."""
 
 SUSPECT, OTHER = "suspect", "other"
 """Parts of the run's own trials; any other part is a kind of control item."""
@@ -53,14 +48,8 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Counts of some trials. Equal whether trials are counted together, or apart and added."""
-
-    tables: Mapping[str, pl.DataFrame]
-
-    def __getitem__(self, table: str) -> pl.DataFrame:
-        return self.tables[table]
+Counts = dict[str, pl.DataFrame]
+"""Table → counts of some trials. Equal whether trials are counted together, or apart and added."""
 
 
 def count(
@@ -74,70 +63,52 @@ def count(
     `labels`: those of the config, to be held against the verdicts; `scales`: judge → score → scale; `choosing`: judge
     → the verdict's field that holds its choice.
     """
-    labels, scales = labels or {}, scales or {}
     trials = _describe(frame)
     own = trials.filter(~pl.col("is_control"))
     done = own.filter(pl.col("state").is_not_null())
     scored = trials.filter(pl.col("state") == "scored")
-    own_scored = scored.filter(~pl.col("is_control"))
-    entries = explode_map(scored, "scores", "score").join(_thresholds(scales), on=["judge", "score"], how="left")
-    stepped = [(judge, name) for judge, held in scales.items() for name, scale in held.items() if values_of(scale)]
-    stepped_scores = pl.DataFrame(stepped, schema={"judge": pl.String, "score": pl.String}, orient="row")
-    own_entries = entries.filter(~pl.col("is_control"))
-    return Counts(
-        {
-            **_count_families(trials, "", _STATE_COUNTS),
-            **_count_families(entries, "score", _MOMENTS),
-            **_count_families(with_choices(scored, choosing or {}), "choice", (number_of_trials(),)),
-            "label_values": count_label_values(own_scored, labels),
-            "label_choices": count_label_choices(own_scored, labels),
-            "details": done.with_columns(
-                detail=pl.when(pl.col("state") == "scored").then(pl.col("stage")).otherwise(pl.col("reason"))
-            )
-            .group_by(_KEYS["details"])
-            .agg(number_of_trials()),
-            "values": own_entries.join(stepped_scores, on=["judge", "score"])
-            .group_by(_KEYS["values"])
-            .agg(number_of_trials()),
-            "latency": done.filter(pl.col("latency_s") > 0)
-            .with_columns(bucket=(pl.col("latency_s").log() / math.log(BUCKET_BASE)).ceil().cast(pl.Int64))
-            .group_by(_KEYS["latency"])
-            .agg(number_of_trials()),
-            "notes": count_notes(done),
-            "signs": own.select(*PAIR, sign="injection_signs")
-            .explode("sign")
-            .filter(pl.col("sign").is_not_null())
-            .group_by(_KEYS["signs"])
-            .agg(number_of_trials()),
-        }
-    )
+    labelled = _explode_labels(scored.filter(~pl.col("is_control")), labels or {})
+    entries = explode_map(scored, "scores", "score").join(_scales(scales or {}), on=["judge", "score"], how="left")
+    detail = pl.when(pl.col("state") == "scored").then(pl.col("stage")).otherwise(pl.col("reason"))
+    bucket = (pl.col("latency_s").log() / math.log(BUCKET_BASE)).ceil().cast(pl.Int64)
+    rows = {
+        "label_values": _label_values(labelled),
+        "label_choices": _label_choices(labelled),
+        "details": done.with_columns(detail=detail),
+        "values": entries.filter(pl.col("stepped"), ~pl.col("is_control")),
+        "latency": done.filter(pl.col("latency_s") > 0).with_columns(bucket=bucket),
+        "signs": own.select(*PAIR, sign="injection_signs").explode("sign").filter(pl.col("sign").is_not_null()),
+    }
+    return {
+        **_count_families(trials, "", _STATE_COUNTS),
+        **_count_families(entries, "score", _MOMENTS),
+        **_count_families(_with_choices(scored, choosing or {}), "choice", (_N,)),
+        **{table: part.group_by(_KEYS[table]).agg(_N) for table, part in rows.items()},
+        "notes": _count_notes(done),
+    }
 
 
-def add(parts: Iterable[Counts]) -> Counts | None:
-    """The counts of all parts together; None without parts."""
-    total: Counts | None = None
-    for part in parts:
-        if total is None:
-            total = part
-            continue
-        total = Counts(
-            {
-                name: pl.concat([total[name], part[name]]).group_by(keys).agg(pl.exclude(*keys).sum())
-                for name, keys in _KEYS.items()
-            }
-        )
-    return total
+def add(parts: Iterable[Counts]) -> Counts:
+    """The counts of all parts, of which there is one at least, together."""
+    return functools.reduce(_add, parts)
 
+
+def _add(total: Counts, part: Counts) -> Counts:
+    tables = ((name, keys, pl.concat([total[name], part[name]])) for name, keys in _KEYS.items())
+    return {name: table.group_by(keys).agg(pl.exclude(*keys).sum()) for name, keys, table in tables}
+
+
+_N = pl.len().cast(pl.Int64).alias("n")
 
 _STATE_COUNTS = (
-    number_of_trials(),
+    _N,
     *((pl.col("state") == state).sum().cast(pl.Int64).alias(state) for state in STATES),
     pl.col("official_reading").is_not_null().sum().cast(pl.Int64).alias("official_n"),
     pl.col("official_reading").sum().cast(pl.Int64).alias("official_hits"),
     pl.col("attempts").sum().cast(pl.Int64),
 )
 _MOMENTS = (
-    number_of_trials(),
+    _N,
     pl.col("value").sum().alias("total"),
     (pl.col("value") * pl.col("value")).sum().alias("squares"),
     (pl.col("value") >= pl.col("at_least")).sum().cast(pl.Int64).alias("reached"),
@@ -191,15 +162,11 @@ def _with_slices(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([whole, sliced.with_columns(slice="slices").explode("slice")]) if len(sliced) else whole
 
 
-def _thresholds(scales: Mapping[str, Mapping[str, Scale]]) -> pl.DataFrame:
-    """judge, score and `at_least`, for every score of which a judge asks how many reach it."""
-    rows = [
-        (judge, name, float(scale.at_least))
-        for judge, held in scales.items()
-        for name, scale in held.items()
-        if scale.at_least is not None
-    ]
-    schema = {"judge": pl.String, "score": pl.String, "at_least": pl.Float64}
+def _scales(scales: Mapping[str, Mapping[str, Scale]]) -> pl.DataFrame:
+    """For every score of a judge where it is high, if anywhere, and whether it has a distribution by value."""
+    known = ((judge, name, scale) for judge, held in scales.items() for name, scale in held.items())
+    rows = [(judge, name, scale.at_least, bool(values_of(scale))) for judge, name, scale in known]
+    schema = {"judge": pl.String, "score": pl.String, "at_least": pl.Float64, "stepped": pl.Boolean}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
@@ -209,3 +176,101 @@ def over_limit(counts: Counts, max_unscored: float) -> list[tuple[str, str, int,
     unscored = pl.sum_horizontal(state for state in STATES if state != "scored").alias("unscored")
     over = table.with_columns(unscored).filter(pl.col("unscored") > max_unscored * pl.col("n")).sort(PAIR)
     return over.select(*PAIR, "unscored", "n").rows()
+
+
+def values_of(scale: Scale) -> list[float]:
+    """Every value of a graded scale, from low to high; none where it has no steps, or too many."""
+    if scale.binary or scale.step is None or scale.low is None or scale.high is None:
+        return []
+    steps = round((scale.high - scale.low) / scale.step)
+    if steps >= MAX_VALUES:
+        return []
+    # Rounded, for a value that was added up must be the one that a reply spells out.
+    return [round(float(scale.low + step * scale.step), 9) for step in range(steps + 1)]
+
+
+def explode_map(frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
+    """One row per entry of a map column: its name, and its `value`."""
+    entry = pl.col(column).struct
+    return (
+        frame.filter(pl.col(column).list.len() > 0)
+        .explode(column)
+        .with_columns(entry.field("key").alias(name), entry.field("value").alias("value"))
+    )
+
+
+def _with_choices(scored: pl.DataFrame, choosing: Mapping[str, str]) -> pl.DataFrame:
+    """The trials of judges that choose, with their `choice`; `choosing`: judge → the verdict's field that holds it."""
+    fields = pl.DataFrame(list(choosing.items()), schema={"judge": pl.String, "field": pl.String}, orient="row")
+    return _read_choices(scored.join(fields, on="judge"), "choice")
+
+
+def _read_choices(rows: pl.DataFrame, name: str) -> pl.DataFrame:
+    """With what the verdict says in its `field`, where that is a text."""
+    # Verdicts of a choice are as many as its labels: each is read once.
+    distinct = rows.select("verdict", "field").unique().filter(pl.col("verdict").is_not_null())
+    values = [orjson.loads(verdict).get(field) for verdict, field in distinct.rows()]
+    texts = [value if isinstance(value, str) else None for value in values]
+    return rows.join(distinct.with_columns(pl.Series(name, texts, pl.String)), on=["verdict", "field"])
+
+
+def _label_values(labelled: pl.DataFrame) -> pl.DataFrame:
+    """Scores against the labels that are numbers; yes is 1 and no is 0."""
+    number = pl.col("human").replace({"true": "1", "false": "0"}).cast(pl.Float64)
+    entries = explode_map(labelled.filter(~pl.col("chooses")), "scores", "score")
+    return entries.filter(pl.col("score") == pl.col("field")).with_columns(judged=pl.col("value"), human=number)
+
+
+def _label_choices(labelled: pl.DataFrame) -> pl.DataFrame:
+    """What verdicts say in words against the labels that are choices."""
+    return _read_choices(labelled.filter(pl.col("chooses")), "judged").filter(pl.col("judged").is_not_null())
+
+
+def _explode_labels(scored: pl.DataFrame, labels: Mapping[str, Label]) -> pl.DataFrame:
+    """One row per scored trial and label: the `label`, the `field` it is about, and the `human` value as text."""
+    rows = [(name, label.score(name), label.type == "choice") for name, label in labels.items()]
+    schema = {"label": pl.String, "field": pl.String, "chooses": pl.Boolean}
+    fields = pl.DataFrame(rows, schema=schema, orient="row")
+    columns = [*RESULT, "scores", "verdict", "labels"]
+    return explode_map(scored.select(columns), "labels", "label").rename({"value": "human"}).join(fields, on="label")
+
+
+def _count_notes(done: pl.DataFrame) -> pl.DataFrame:
+    """Notes are `code` or `code:count`: how many judgments have each code, and the sum of its counts."""
+    note = pl.col("notes")
+    counted = note.str.extract(r"^(?s:.*):([0-9]{1,9})$")
+    return (
+        done.select(*PAIR, "notes")
+        .with_row_index("trial")
+        .explode("notes")
+        .filter(note.is_not_null())
+        .with_columns(
+            note.str.replace(r":[0-9]{1,9}$", "").alias("code"),
+            counted.cast(pl.Int64).fill_null(1).alias("total"),
+        )
+        .group_by(*PAIR, "code")
+        .agg(pl.col("trial").n_unique().cast(pl.Int64).alias("n"), pl.col("total").sum())
+    )
+
+
+def count_echoes(frames: Iterable[pl.DataFrame], examples: Mapping[str, str]) -> pl.DataFrame:
+    """judge, model, size, n, hits: requests with a reply, and those whose reply was just the prompt's example of one.
+
+    `frames`: requests as made; `examples`: judge → example. Blanks and line breaks do not count.
+    """
+    schema = {"judge": pl.String, "model": pl.String, "size": pl.Int64, "n": pl.Int64, "hits": pl.Int64}
+    total = pl.DataFrame(schema=schema)
+    texts = [(judge, "".join(text.split())) for judge, text in examples.items()]
+    wanted = pl.DataFrame(texts, schema={"judge": pl.String, "example": pl.String}, orient="row")
+    echo = pl.col("answer_text").str.replace_all(r"\s+", "") == pl.col("example")
+    for frame in frames:
+        counted = (
+            frame.filter((pl.col("state") == "ok") & pl.col("answer_text").is_not_null())
+            .with_columns(pl.col("keys").list.len().cast(pl.Int64).alias("size"))
+            .filter(pl.col("size") > 0)
+            .join(wanted, on="judge")
+            .group_by(*PAIR, "size")
+            .agg(_N, echo.sum().cast(pl.Int64).alias("hits"))
+        )
+        total = pl.concat([total, counted]).group_by(*PAIR, "size").agg(pl.col("n").sum(), pl.col("hits").sum())
+    return total

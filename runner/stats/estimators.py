@@ -6,8 +6,10 @@ Counts of parts add up to those of the whole. Where there is nothing to average 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 
 Z95 = 1.959963984540054
 """Two-sided 95 % quantile of the normal distribution."""
@@ -28,7 +30,6 @@ class Rate:
 
 
 def rate(hits: int, n: int) -> Rate:
-    """The share of hits, with its Wilson score interval."""
     if n == 0:
         return Rate(hits, n, None, None, None)
     return Rate(hits, n, hits / n, *wilson(hits / n, n))
@@ -67,22 +68,16 @@ class Confusion:
 def percentile(buckets: Iterable[tuple[int, int]], share: float) -> float | None:
     """The percentile of a histogram of (bucket, count), where bucket b holds values in (base**(b-1), base**b]."""
     ordered = sorted(buckets)
-    total = sum(count for _, count in ordered)
-    if total == 0:
+    seen = list(accumulate(count for _, count in ordered))
+    if not seen or not seen[-1]:
         return None
-    rank = max(1, math.ceil(share * total))
-    seen = 0
-    for bucket, count in ordered:
-        seen += count
-        if seen >= rank:
-            # The point with the same relative distance to both ends of the bucket.
-            return float(2 * BUCKET_BASE**bucket / (BUCKET_BASE + 1))
-    raise AssertionError("rank lies beyond the total")
+    bucket, _ = ordered[bisect_left(seen, max(1, math.ceil(share * seen[-1])))]
+    # The point with the same relative distance to both ends of the bucket.
+    return float(2 * BUCKET_BASE**bucket / (BUCKET_BASE + 1))
 
 
-def unweighted(values: Mapping[str | None, float | None]) -> float | None:
+def unweighted(values: Iterable[float | None]) -> float | None:
     """The mean over groups, each counting the same; None where there is none, or one of them has no value yet."""
-    known = [value for value in values.values() if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    return sum(known) / len(known)
+    held = list(values)
+    known = [value for value in held if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(held) else None

@@ -6,6 +6,7 @@ once more.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from .summaries import PAIR, ScoreSummary, Subset, subsets
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TrialGroup:
     """Trials of a judge × model that have something in common."""
 
     name: str
@@ -38,14 +39,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class InjectionStats:
-    """One judge × model."""
-
     judge: str
     model: str
-    controls: tuple[Part, ...]
+    controls: tuple[TrialGroup, ...]
     """By kind, and all together last; empty where the run has none."""
-    suspects: Part
-    others: Part
+    suspects: TrialGroup
+    others: TrialGroup
     signs: Mapping[str, int]
     """Sign → trials that show it, the commonest first."""
 
@@ -63,25 +62,24 @@ def injection_stats(
     order: Sequence[str],
 ) -> list[InjectionStats]:
     """Of every judge × model. `labels`: judge → its choices; `order`: of the kinds of control items."""
-    parts: dict[tuple[str, str], dict[str, Subset]] = {}
-    for (judge, model, name), part in subsets(counts.tables, "parts", [*PAIR, "part"]).items():
-        parts.setdefault((judge, model), {})[name] = part
-    controls = subsets(counts.tables, "parts", PAIR, ~pl.col("part").is_in([SUSPECT, OTHER]))
-    signs: dict[tuple[str, str], dict[str, int]] = {}
+    parts: defaultdict[tuple[str, str], dict[str, Subset]] = defaultdict(dict)
+    for (judge, model, name), part in subsets(counts, "parts", [*PAIR, "part"]).items():
+        parts[judge, model][name] = part
+    controls = subsets(counts, "parts", PAIR, ~pl.col("part").is_in([SUSPECT, OTHER]))
+    signs: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     for judge, model, sign, n in counts["signs"].sort("n", "sign", descending=[True, False]).iter_rows():
-        signs.setdefault((judge, model), {})[sign] = n
+        signs[judge, model][sign] = n
 
-    def part_of(judge: str, name: str, subset: Subset) -> Part:
+    def group(judge: str, name: str, subset: Subset) -> TrialGroup:
         scores, choices = subset.scores(scales.get(judge, {})), subset.shares(labels.get(judge, ()))
-        return Part(name, subset.n, subset.scored, subset.unscored, scores, choices)
+        return TrialGroup(name, subset.n, subset.scored, subset.unscored, scores, choices)
 
     entries = []
     for (judge, model), held in sorted(parts.items()):
         kinds = {name: held[name] for name in sorted(held.keys() - {SUSPECT, OTHER}, key=order.index)}
         if whole := controls.get((judge, model)):
             kinds["all"] = whole
-        suspects, others = (part_of(judge, name, held.get(name, Subset())) for name in (SUSPECT, OTHER))
-        parts_of_controls = tuple(part_of(judge, name, part) for name, part in kinds.items())
-        of_signs = signs.get((judge, model), {})
-        entries.append(InjectionStats(judge, model, parts_of_controls, suspects, others, of_signs))
+        suspects, others = (group(judge, name, held.get(name, Subset())) for name in (SUSPECT, OTHER))
+        control_groups = tuple(group(judge, name, part) for name, part in kinds.items())
+        entries.append(InjectionStats(judge, model, control_groups, suspects, others, signs[judge, model]))
     return entries

@@ -7,6 +7,7 @@ shown of it is short, and holds nothing that a terminal would obey.
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ SHOWN = 200
 """So much of it is shown, and of a longer one its beginning and its end."""
 SHOWN_END = 70
 MOST = 10
-"""Kinds of reply that are told of each judge × model."""
+"""Kinds of reply that are shown of each judge × model."""
 KEPT = 1_000
 """Kinds of each judge × model that are counted at a time."""
 
@@ -39,61 +40,53 @@ class MalformedExample:
     """Short and printable; None: there was no text."""
 
 
-@dataclass(slots=True)
-class _Kind:
-    replies: int
-    example: str | None
-
-
 class TopExamples:
     """Counts kinds of replies of one judge × model; where there are too many, the rare ones are forgotten."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int) -> None:
         self._kept = kept
-        self._kinds: dict[tuple[str, str], _Kind] = {}
+        self._replies = Counter[tuple[str, str]]()
+        self._examples: dict[tuple[str, str], str | None] = {}
         self.total = 0
         self.forgot = False
 
     def add(self, reason: str, beginning: str | None, end: str | None) -> None:
         """Count a reply by its first `BEGINNING` and its last `END` characters."""
         self.total += 1
-        key = reason, _alike(beginning, end)
-        if (kind := self._kinds.get(key)) is not None:
-            kind.replies += 1
-            return
-        if len(self._kinds) == self._kept:
-            self._forget()
-        self._kinds[key] = _Kind(1, abridge(beginning, end))
+        kind = reason, _alike(beginning, end)
+        if kind not in self._replies:
+            if len(self._replies) == self._kept:
+                self._forget()
+            self._examples[kind] = abridge(beginning, end)
+        self._replies[kind] += 1
 
     def _forget(self) -> None:
         """Only what came again stays, and of that the half that came most."""
         self.forgot = True
-        ranked = sorted(self._kinds.items(), key=lambda entry: -entry[1].replies)
-        self._kinds = {key: kind for key, kind in ranked[: self._kept // 2] if kind.replies > 1}
+        self._replies = Counter({kind: n for kind, n in self._replies.most_common(self._kept // 2) if n > 1})
+        self._examples = {kind: self._examples[kind] for kind in self._replies}
 
     def most(self, number: int) -> list[tuple[str, int, str | None]]:
         """(reason, replies, example), commonest first; among equals those of different reasons come first."""
-        of_reason: dict[tuple[str, int], int] = {}
+        equals = Counter[tuple[str, int]]()
         ranked = []
-        for place, ((reason, _), kind) in enumerate(self._kinds.items()):
-            again = of_reason[reason, kind.replies] = of_reason.get((reason, kind.replies), 0) + 1
-            ranked.append((-kind.replies, again, place, reason, kind.example))
-        return [(reason, -replies, example) for replies, _, _, reason, example in sorted(ranked)[:number]]
+        for place, (kind, n) in enumerate(self._replies.items()):
+            equals[kind[0], n] += 1
+            ranked.append((-n, equals[kind[0], n], place, kind))
+        return [(kind[0], -negative, self._examples[kind]) for negative, _, _, kind in sorted(ranked)[:number]]
 
 
 def top_examples(
-    rows: Iterable[tuple[str, str, str, str | None, str | None]], most: int = MOST, kept: int = KEPT
+    rows: Iterable[tuple[str, str, str, str | None, str | None]], kept: int = KEPT
 ) -> list[MalformedExample]:
-    """Up to `most` kinds of each judge × model. `rows`: judge, model, reading, and the reply's two ends."""
-    of_judge_model: dict[tuple[str, str], TopExamples] = {}
+    """The commonest kinds of each judge × model. `rows`: judge, model, reading, and the reply's two ends."""
+    of_judge_model: defaultdict[tuple[str, str], TopExamples] = defaultdict(lambda: TopExamples(kept))
     for judge, model, reading, beginning, end in rows:
-        if (of_pair := of_judge_model.get((judge, model))) is None:
-            of_pair = of_judge_model[judge, model] = TopExamples(kept)
-        of_pair.add(reading.partition(":")[2], beginning, end)
+        of_judge_model[judge, model].add(reading.partition(":")[2], beginning, end)
     return [
-        MalformedExample(*pair, reason, replies, counted.forgot, counted.total, example)
-        for pair, counted in of_judge_model.items()
-        for reason, replies, example in counted.most(most)
+        MalformedExample(*key, reason, replies, counted.forgot, counted.total, example)
+        for key, counted in of_judge_model.items()
+        for reason, replies, example in counted.most(MOST)
     ]
 
 
@@ -102,7 +95,7 @@ def abridge(beginning: str | None, end: str | None) -> str | None:
     text = _ends(beginning, end, SHOWN, SHOWN_END)
     if text is None:
         return None
-    return "".join(mark if mark.isprintable() else _escaped(mark) for mark in text)
+    return "".join(mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text)
 
 
 def _alike(beginning: str | None, end: str | None) -> str:
@@ -117,7 +110,3 @@ def _ends(beginning: str | None, end: str | None, length: int, end_length: int) 
     if len(beginning) <= length:
         return beginning
     return f"{beginning[: length - end_length]} … {(end or beginning)[-end_length:]}"
-
-
-def _escaped(mark: str) -> str:
-    return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(mark) or mark.encode("unicode_escape").decode()

@@ -7,6 +7,7 @@ Scores over the scored trials with their bounds over all, slices, percentiles; a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,10 +16,9 @@ import polars as pl
 
 from judges import STATES, Scale
 
-from .counting import Counts
+from .counting import Counts, values_of
 from .estimators import Rate, percentile, rate, unweighted
 from .summaries import PAIR, RESULT, ScoreSummary, Subset, subsets
-from .verdict_counts import values_of
 
 Key = tuple[str, str, str]
 """judge, model, system."""
@@ -64,8 +64,6 @@ class Macro:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One judge × model × system."""
-
     judge: str
     model: str
     system: str
@@ -106,9 +104,9 @@ def results(
     `scales`: judge → score → scale; `macro`: judge → wanted; `choices`: judge → its labels.
     """
     whole = pl.col("slice").is_null()
-    overall = subsets(counts.tables, "cells", RESULT, whole)
-    groups = _by_result(subsets(counts.tables, "cells", [*RESULT, "group"], whole))
-    slices = _by_result(subsets(counts.tables, "cells", [*RESULT, "slice"], ~whole))
+    overall = subsets(counts, "cells", RESULT, whole)
+    groups = _by_result(subsets(counts, "cells", [*RESULT, "group"], whole))
+    slices = _by_result(subsets(counts, "cells", [*RESULT, "slice"], ~whole))
     details, values = _details(counts), _values(counts)
     official = {key[:2] for key, subset in overall.items() if subset.counts["official_n"]}
     entries = []
@@ -116,51 +114,43 @@ def results(
         judge, model, system = key
         own_scales, has_official = scales.get(judge, {}), (judge, model) in official
         line = _line(subset, own_scales, has_official)
-        of_groups = {name: _line(part, own_scales, has_official) for name, part in groups[key].items()}
-        wanted = macro.get(judge, False)
-        rates = {name: part.official.value if part.official else None for name, part in of_groups.items()}
-        states = details.get(key, {})
+        of_groups, of_slices = (
+            {name: _line(part, own_scales, has_official) for name, part in parts.get(key, {}).items()}
+            for parts in (groups, slices)
+        )
+        wanted, states = macro.get(judge, False), details.get(key, {})
+        rates = (part.official.value if part.official else None for part in of_groups.values())
+        possible = {name: dict.fromkeys(values_of(scale), 0) for name, scale in own_scales.items()}
         entries.append(
             Result(
-                judge,
-                model,
-                system,
-                line,
-                of_groups,
-                {name: _line(part, own_scales, has_official) for name, part in slices.get(key, {}).items()},
+                judge, model, system, line, of_groups, of_slices,
                 {name: _macro(name, of_groups) for name in line.scores} if wanted else {},
                 unweighted(rates) if wanted and has_official else None,
                 {state: states[state] for state in STATES if state != "scored" and state in states},
                 states.get("scored", {}),
                 subset.counts["attempts"] / line.done if line.done else None,
-                {
-                    name: dict.fromkeys(possible, 0) | values.get((*key, name), {})
-                    for name, scale in own_scales.items()
-                    if (possible := values_of(scale))
-                },
+                {name: none | values.get((*key, name), {}) for name, none in possible.items() if none},
                 subset.shares((choices or {}).get(judge, ())),
             )
-        )
+        )  # fmt: skip
     return entries
 
 
 def _by_result(parts: Mapping[tuple[Any, ...], Subset]) -> dict[Key, dict[Any, Subset]]:
     """judge, model, system → name → its part, by name."""
-    entries: dict[Key, dict[Any, Subset]] = {}
+    entries: defaultdict[Key, dict[Any, Subset]] = defaultdict(dict)
     for (judge, model, system, name), part in sorted(parts.items(), key=lambda entry: str(entry[0][3])):
-        entries.setdefault((judge, model, system), {})[name] = part
+        entries[judge, model, system][name] = part
     return entries
 
 
 def _line(subset: Subset, scales: Mapping[str, Scale], official: bool) -> Line:
-    counts = subset.counts
-    reading = rate(counts["official_hits"], counts["official_n"]) if official else None
-    states = {state: counts[state] for state in STATES}
+    reading = rate(subset.counts["official_hits"], subset.counts["official_n"]) if official else None
+    states = {state: subset.counts[state] for state in STATES}
     return Line(planned=subset.n, scores=subset.scores(scales), official=reading, **states)
 
 
 def _details(counts: Counts) -> dict[Key, dict[str, dict[str, int]]]:
-    """judge, model, system → state → stage or reason → trials, the commonest first."""
     entries: dict[Key, dict[str, dict[str, int]]] = {}
     table = counts["details"].sort("n", "detail", descending=[True, False])
     for judge, model, system, state, detail, n in table.select(*RESULT, "state", "detail", "n").rows():
@@ -171,28 +161,20 @@ def _details(counts: Counts) -> dict[Key, dict[str, dict[str, int]]]:
 
 
 def _values(counts: Counts) -> dict[tuple[str, ...], dict[float, int]]:
-    """judge, model, system, score → value → trials."""
-    entries: dict[tuple[str, ...], dict[float, int]] = {}
+    entries: defaultdict[tuple[str, ...], dict[float, int]] = defaultdict(dict)
     for *key, value, n in counts["values"].select(*RESULT, "score", "value", "n").sort("value").rows():
-        entries.setdefault(tuple(key), {})[value] = n
+        entries[tuple(key)][value] = n
     return entries
 
 
 def _macro(score: str, groups: Mapping[str | None, Line]) -> Macro:
-    of_groups = {name: line.scores[score] for name, line in groups.items()}
-    strict = {
-        name: entry.strict.value if entry.strict and entry.kind == "binary" else None
-        for name, entry in of_groups.items()
-    }
-    return Macro(unweighted({name: entry.value for name, entry in of_groups.items()}), unweighted(strict))
+    of_groups = [line.scores[score] for line in groups.values()]
+    strict = (entry.strict.value if entry.strict and entry.kind == "binary" else None for entry in of_groups)
+    return Macro(unweighted(entry.value for entry in of_groups), unweighted(strict))
 
 
 def latencies(counts: Counts) -> dict[tuple[str, str], Latency]:
-    """Latency percentiles per judge × model."""
-    buckets: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    buckets: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for judge, model, bucket, n in counts["latency"].select(*PAIR, "bucket", "n").rows():
-        buckets.setdefault((judge, model), []).append((bucket, n))
-    return {
-        judge_model: Latency(*(percentile(held, share) for share in (0.5, 0.9, 0.99)))
-        for judge_model, held in buckets.items()
-    }
+        buckets[judge, model].append((bucket, n))
+    return {of: Latency(*(percentile(held, share) for share in (0.5, 0.9, 0.99))) for of, held in buckets.items()}

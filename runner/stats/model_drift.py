@@ -42,15 +42,11 @@ def served_versions(counts: Counts, scales: Mapping[str, Mapping[str, Scale]]) -
     Trials without a reply say nothing of it, and are left out.
     """
     replied = pl.col("served_model").is_not_null() | pl.col("system_fingerprint").is_not_null()
-    parts = subsets(counts.tables, "served", [*PAIR, "served_model", "system_fingerprint"], replied)
+    parts = subsets(counts, "served", [*PAIR, "served_model", "system_fingerprint"], replied)
     versions = Counter((judge, model) for judge, model, _, _ in parts)
-    served = [
-        ServedVersion(judge, model, named, fingerprint, part.n, _present(part.scores(scales[judge])))
-        for (judge, model, named, fingerprint), part in parts.items()
-        if versions[judge, model] > 1
-    ]
+    served = []
+    for (judge, model, named, fingerprint), part in parts.items():
+        if versions[judge, model] > 1:
+            scores = {name: score for name, score in part.scores(scales[judge]).items() if score.n}
+            served.append(ServedVersion(judge, model, named, fingerprint, part.n, scores))
     return sorted(served, key=lambda each: (each.judge, each.model, -each.trials, each.name))
-
-
-def _present(scores: Mapping[str, ScoreSummary]) -> dict[str, ScoreSummary]:
-    return {name: score for name, score in scores.items() if score.n}

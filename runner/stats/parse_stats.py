@@ -21,7 +21,7 @@ from runner.usage import Usage
 from .counting import Counts
 from .estimators import Rate, rate
 from .significance import LEAST_GROUP, chi_square, differ, fisher
-from .summaries import PAIR, Moments, ScoreSummary, Subset, subsets
+from .summaries import PAIR, ScoreSummary, Subset, subsets
 
 FIRST = ("first", "last")
 """Steps of the ladder that bring a first reply."""
@@ -59,12 +59,10 @@ class Call(NamedTuple):
 
     @property
     def step(self) -> str:
-        """The stage without its number."""
         return kind_of(self.stage)
 
     @property
     def usage(self) -> Usage:
-        """What they took together."""
         return Usage(*self[-5:])
 
 
@@ -156,28 +154,16 @@ def first_replies(calls: Iterable[Call]) -> list[FirstReplies]:
     for call in calls:
         if call.step in FIRST and call.state == "ok" and call.reading is not None and not call.late:
             parts[call.judge, call.model, call.parser_version or ""].append(call)
-    return [_count_first(*key, part) for key, part in sorted(parts.items())]
-
-
-def _count_first(judge: str, model: str, parser_version: str, calls: Sequence[Call]) -> FirstReplies:
-    total, kinds, reasons = sum(call.n for call in calls), Counter[str](), Counter[str]()
-    for call in calls:
-        kind, _, reason = (call.reading or "").partition(":")
-        kinds[kind] += call.n
-        if kind == "malformed":
-            reasons[reason] += call.n
-    return FirstReplies(
-        judge,
-        model,
-        parser_version,
-        total,
-        strict=rate(kinds["strict"], total),
-        malformed=rate(kinds["malformed"], total),
-        refused=rate(kinds["refused"], total),
-        cut=rate(sum(call.n for call in calls if call.cut), total),
-        reasons=dict(sorted(reasons.items(), key=lambda entry: (-entry[1], entry[0]))),
-        reasoning_tokens=sum(call.reasoning_tokens for call in calls),
-    )
+    entries = []
+    for key, part in sorted(parts.items()):
+        kinds, readings = _count_readings(part)
+        hits = (kinds["strict"], kinds["malformed"], kinds["refused"], sum(call.n for call in part if call.cut))
+        strict, malformed, refused, cut = (rate(n, kinds.total()) for n in hits)
+        of_reason = [(text.partition(":")[2], n) for text, n in readings.items() if kind_of(text) == "malformed"]
+        reasons = dict(sorted(of_reason, key=lambda entry: (-entry[1], entry[0])))
+        tokens = sum(call.reasoning_tokens for call in part)
+        entries.append(FirstReplies(*key, kinds.total(), strict, malformed, refused, cut, reasons, tokens))
+    return entries
 
 
 def step_calls(calls: Iterable[Call]) -> list[StepCalls]:
@@ -185,44 +171,42 @@ def step_calls(calls: Iterable[Call]) -> list[StepCalls]:
     parts: defaultdict[tuple[str, str, str], list[Call]] = defaultdict(list)
     for call in calls:
         parts[call.judge, call.model, call.step].append(call)
-    order = {name: place for place, name in enumerate(STEPS)}
-    return [
-        _count_step(key, part)
-        for key, part in sorted(parts.items(), key=lambda entry: (*entry[0][:2], order.get(entry[0][2], len(order))))
-    ]
+    entries = []
+    for key, part in sorted(parts.items(), key=lambda entry: (*entry[0][:2], _place(STEPS, entry[0][2]))):
+        kinds, _ = _count_readings(part)
+        failed = sum(call.n for call in part if call.state != "ok")
+        read = kinds.total() - kinds[""] - kinds["failed"] - kinds["malformed"] - kinds["refused"]
+        usage = sum((call.usage for call in part), Usage())
+        entries.append(StepCalls(*key, kinds.total(), failed, read, kinds["malformed"], kinds["refused"], usage))
+    return entries
 
 
-def _count_step(key: tuple[str, str, str], calls: Sequence[Call]) -> StepCalls:
-    kinds = Counter[str]()
+def _count_readings(calls: Iterable[Call]) -> tuple[Counter[str], Counter[str]]:
+    """Kind of reading → calls, and reading → calls."""
+    kinds, readings = Counter[str](), Counter[str]()
     for call in calls:
         kinds[kind_of(call.reading or "")] += call.n
-    return StepCalls(
-        *key,
-        calls=kinds.total(),
-        failed=sum(call.n for call in calls if call.state != "ok"),
-        read=kinds.total() - kinds[""] - kinds["failed"] - kinds["malformed"] - kinds["refused"],
-        malformed=kinds["malformed"],
-        refused=kinds["refused"],
-        usage=sum((call.usage for call in calls), Usage()),
-    )
+        readings[call.reading or ""] += call.n
+    return kinds, readings
+
+
+def _place(order: Sequence[str], name: str) -> int:
+    """Where a name stands in an order; those that it does not hold come last."""
+    return order.index(name) if name in order else len(order)
 
 
 def coercions(counts: Counts) -> dict[JudgeModelNames, dict[str, int]]:
     """What was written in another type, per judge × model: note → judgments that have it."""
-    notes: dict[JudgeModelNames, dict[str, int]] = {}
+    notes: defaultdict[JudgeModelNames, dict[str, int]] = defaultdict(dict)
     for judge, model, code, n in counts["notes"].select(*PAIR, "code", "n").sort("code").rows():
         if kind_of(code) in COERCIONS:
-            notes.setdefault((judge, model), {})[code] = n
-    return notes
+            notes[judge, model][code] = n
+    return dict(notes)
 
 
 _STAGE = pl.col("way")
 # Without a number `refused` is no stage but the state of that name.
-_WAY = (
-    pl.when(_STAGE.str.starts_with("refused:"))
-    .then(pl.lit("after_refusal"))
-    .otherwise(_STAGE.str.split(":").list.first())
-)
+_WAY = _STAGE.str.replace("^refused:", "after_refusal:").str.split(":").list.first()
 
 
 def parse_paths(
@@ -230,15 +214,13 @@ def parse_paths(
 ) -> list[ParsePaths]:
     """How verdicts came about. `scales`: judge → score → scale; `choices`: judge → its labels."""
     key = (*PAIR, "parser_version")
-    wholes = subsets(counts.tables, "ways", key)
-    by_way = subsets(counts.tables, "ways", [*key, "kind"], kind=_WAY)
-    by_strict = subsets(counts.tables, "ways", [*key, "strict"], ~_STAGE.is_in(UNSCORED), strict=_STAGE == "strict")
+    wholes = subsets(counts, "ways", key)
+    by_way = subsets(counts, "ways", [*key, "kind"], kind=_WAY)
+    by_strict = subsets(counts, "ways", [*key, "strict"], ~_STAGE.is_in(UNSCORED), strict=_STAGE == "strict")
     stages: defaultdict[tuple[str, ...], dict[str, int]] = defaultdict(dict)
     table = counts["ways"].with_columns(kind=_WAY).select(*key, "kind", "way", "n")
     for *place, stage, n in table.sort("way").rows():
         stages[tuple(place)][stage] = n
-    order = {name: place for place, name in enumerate(WAYS)}
-    order |= {name: len(order) + 1 + place for place, name in enumerate(UNSCORED)}
     entries = []
     for of, whole in sorted(wholes.items()):
         judge, model, version = of
@@ -246,7 +228,7 @@ def parse_paths(
         kinds = [kind for *same, kind in by_way if tuple(same) == of]
         paths = tuple(
             _path(kind, by_way[*of, kind], whole.n, stages[*of, kind], of_scales, labels)
-            for kind in sorted(kinds, key=lambda name: (order.get(name, len(WAYS)), name))
+            for kind in sorted(kinds, key=lambda name: (name in UNSCORED, _place((*WAYS, *UNSCORED), name), name))
         )
         strict, rest = (by_strict.get((*of, value), Subset()) for value in (True, False))
         entries.append(ParsePaths(judge, model, version, paths, tuple(_biases(strict, rest, of_scales, labels))))
@@ -262,7 +244,7 @@ def _path(
 
 def _biases(strict: Subset, rest: Subset, scales: Mapping[str, Scale], labels: Sequence[str]) -> Iterable[Bias]:
     for name, scale in scales.items():
-        one, other = strict.moments.get(name, Moments()), rest.moments.get(name, Moments())
+        one, other = strict.of_score(name), rest.of_score(name)
         if not one.n or not other.n:
             continue
         if scale.binary:

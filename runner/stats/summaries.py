@@ -101,13 +101,10 @@ class ScoreSummary:
 
 def summarize(moments: Moments, scale: Scale, unscored: int = 0) -> ScoreSummary:
     """The score of so many trials, and `unscored` more without one."""
-    n, judged, hits = moments.n, moments.n + unscored, None
-    if scale.binary:
-        hits = round(moments.total)
-    elif scale.at_least is not None:
-        hits = moments.reached
+    n, judged = moments.n, moments.n + unscored
     share, strict, lenient = None, None, None
-    if hits is not None:
+    if scale.binary or scale.at_least is not None:
+        hits = round(moments.total) if scale.binary else moments.reached
         share, strict, lenient = rate(hits, n), rate(hits, judged), rate(hits + unscored, judged)
     if share is not None and scale.binary:
         low, high = share.low, share.high
@@ -115,20 +112,10 @@ def summarize(moments: Moments, scale: Scale, unscored: int = 0) -> ScoreSummary
         low, high = _normal_interval(moments)
     worst, best = (0.0, 1.0) if scale.binary else (scale.low, scale.high)
     return ScoreSummary(
-        kind="binary" if scale.binary else "graded",
-        n=n,
-        unscored=unscored,
-        value=moments.mean,
-        low=low,
-        high=high,
-        sd=moments.sd,
-        worst=_bound(moments, unscored, worst),
-        best=_bound(moments, unscored, best),
-        threshold=None if scale.binary else scale.at_least,
-        share=share,
-        strict=strict,
-        lenient=lenient,
-    )
+        "binary" if scale.binary else "graded", n, unscored, moments.mean, low, high, moments.sd,
+        _bound(moments, unscored, worst), _bound(moments, unscored, best), None if scale.binary else scale.at_least,
+        share, strict, lenient,
+    )  # fmt: skip
 
 
 def _normal_interval(moments: Moments) -> tuple[float | None, float | None]:
@@ -171,12 +158,11 @@ class Subset:
 
     def scores(self, scales: Mapping[str, Scale]) -> dict[str, ScoreSummary]:
         """Score → what it comes to: those of the judge in its order, then any others."""
-        return {
-            name: summarize(
-                self.moments.get(name, Moments()), scales.get(name, Scale(False, None, None)), self.unscored
-            )
-            for name in dict.fromkeys([*scales, *sorted(self.moments)])
-        }
+        names, unknown = dict.fromkeys([*scales, *sorted(self.moments)]), Scale(False, None, None)
+        return {name: summarize(self.of_score(name), scales.get(name, unknown), self.unscored) for name in names}
+
+    def of_score(self, name: str) -> Moments:
+        return self.moments.get(name, Moments())
 
     def shares(self, labels: Iterable[str]) -> dict[str, Rate]:
         """Choice → its share of the scored trials."""

@@ -23,7 +23,7 @@ from runner.report.terminal import to_text
 from runner.scheduling.plan import planned_shards
 from runner.stats.counting import add, count
 from runner.stats.estimators import Rate
-from runner.stats.injection_stats import Part
+from runner.stats.injection_stats import TrialGroup
 
 MODEL = {"name": "m", "model": "m", "base_url": "http://127.0.0.1:9"}
 ITEMS = {"path": "items.jsonl"}
@@ -192,7 +192,7 @@ def test_the_draw_depends_on_no_order(questions: int, systems: int, share: float
     assert len({made[row].question_id for row in drawn[0]}) == len(drawn[0])
 
 
-def rate_of(part: Part, score: str = "correct") -> Rate:
+def rate_of(part: TrialGroup, score: str = "correct") -> Rate:
     share = part.scores[score].share
     assert share is not None
     return share
@@ -273,7 +273,7 @@ def test_counts_of_parts_add_up(tmp_path: Path) -> None:
         made = judgment_frames(run.staged, run.ledger, run.config, run.judges, rows_per_frame)
         total = add(count(frame, scales=scales) for frame in made)
         assert total is not None
-        return {name: sorted(map(str, table.rows(named=True))) for name, table in total.tables.items()}
+        return {name: sorted(map(str, table.rows(named=True))) for name, table in total.items()}
 
     assert counted(7) == counted(100_000)
 

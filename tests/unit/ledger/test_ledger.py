@@ -11,7 +11,8 @@ from ledger_batches import USAGE, attempt, attempts, judged, judgment, judgments
 from runner.errors import JuryboxError
 from runner.ledger import schema
 from runner.ledger.aggregator import Aggregator
-from runner.ledger.ledger import Ledger, Spend
+from runner.ledger.batch_writer import Spend
+from runner.ledger.ledger import Ledger
 from runner.messages import Ack, Batch, Snapshot, Tally, TrialProgress
 from runner.stats.parse_stats import Call
 from runner.usage import Usage
@@ -24,7 +25,7 @@ def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
         retry_after_s=2.0, reading="malformed:conflict", parser_version="2",
     )  # fmt: skip
     with new_ledger(tmp_path) as ledger:
-        recorded = ledger.record(
+        recorded = ledger.commit(
             Batch("w", 1, (whole,), (judgment(0, 1, "r1", notes=("fence", "prose"), official=False),))
         )
     assert recorded.ack == Ack(1, 0)
@@ -57,35 +58,35 @@ def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
 def test_a_batch_sent_again_changes_nothing_even_after_a_restart(tmp_path: Path) -> None:
     batch = judged("w", 1, 0, 0, 1)
     with new_ledger(tmp_path) as ledger:
-        ledger.record(batch)
-        again = ledger.record(batch)
+        ledger.commit(batch)
+        again = ledger.commit(batch)
         assert (again.ack, again.changes) == (Ack(1, 0), {})
     with Ledger(tmp_path / "run.db") as ledger:
-        assert ledger.record(batch).changes == {}
+        assert ledger.commit(batch).changes == {}
         assert len(attempts(ledger)) == len(judgments(ledger)) == ledger.shards()[0].done == 2
         assert ledger.spend()["m0"].requests == 2
 
 
 def test_a_batch_with_the_number_of_another_is_an_error_and_not_lost(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
-        ledger.record(judged("w", 1, 0, 0))
+        ledger.commit(judged("w", 1, 0, 0))
         with pytest.raises(JuryboxError, match="batch 1 of w came again with 4 records, not 2"):
-            ledger.record(judged("w", 1, 0, 0, 1))
+            ledger.commit(judged("w", 1, 0, 0, 1))
         with pytest.raises(JuryboxError, match="batch 3 of w came after its batch 1"):
-            ledger.record(judged("w", 3, 0, 1))
-        ledger.record(judged("w", 2, 0, 1))
-        ledger.record(judged("v", 1, 0, 2))
+            ledger.commit(judged("w", 3, 0, 1))
+        ledger.commit(judged("w", 2, 0, 1))
+        ledger.commit(judged("v", 1, 0, 2))
         assert ledger.done_positions(0) == {0, 1, 2}
 
 
 def test_the_first_judgment_stands_and_the_late_one_is_an_attempt_marked_so(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
-        ledger.record(judged("w", 1, 0, 0))
+        ledger.commit(judged("w", 1, 0, 0))
         late = Batch(
             "v", 1, (attempt("r", answer_text="no"), attempt("s")),
             (judgment(0, 0, "r", state="malformed", reason="empty", verdict=None, scores=None), judgment(0, 1, "s")),
         )  # fmt: skip
-        recorded = ledger.record(late)
+        recorded = ledger.commit(late)
         assert recorded.ack == Ack(1, 1)
         assert recorded.changes == {("j0", "m0"): Tally(scored=1, requests=2, usage=USAGE + USAGE)}
         assert [row["state"] for row in judgments(ledger)] == ["scored", "scored"]
@@ -96,18 +97,18 @@ def test_the_first_judgment_stands_and_the_late_one_is_an_attempt_marked_so(tmp_
 def test_a_judgment_finds_the_attempt_that_decided_it(tmp_path: Path) -> None:
     tries = (attempt("r", state="error"), attempt("r", try_=2), attempt("q"), attempt("r", try_=3, state="error"))
     with new_ledger(tmp_path) as ledger:
-        ledger.record(Batch("w", 1, tries, (judgment(0, 0, "r"), judgment(0, 1, None, stage="empty"))))
-        ledger.record(Batch("w", 2, (attempt("late"), attempt("later")), ()))
-        ledger.record(Batch("w", 3, (), (judgment(0, 2, "late"), judgment(0, 3, "q"))))
+        ledger.commit(Batch("w", 1, tries, (judgment(0, 0, "r"), judgment(0, 1, None, stage="empty"))))
+        ledger.commit(Batch("w", 2, (attempt("late"), attempt("later")), ()))
+        ledger.commit(Batch("w", 3, (), (judgment(0, 2, "late"), judgment(0, 3, "q"))))
     with Ledger(tmp_path / "run.db") as ledger:
-        ledger.record(Batch("w", 4, (), (judgment(0, 4, "later"), judgment(1, 0, "never seen"))))
+        ledger.commit(Batch("w", 4, (), (judgment(0, 4, "later"), judgment(1, 0, "never seen"))))
         assert [row["attempt"] for row in judgments(ledger)] == [2, None, 5, 3, 6, None]
 
 
 def test_what_waits_goes_out_by_model_and_reason_and_ends_with_its_judgment(tmp_path: Path) -> None:
     history = TrialProgress(malformed=2, refused=1, parked=1, attempts=3, usage=Usage(1, 2, 3, 4, 0.5), official=True)
     with new_ledger(tmp_path) as ledger:
-        ledger.record(
+        ledger.commit(
             Batch(
                 "w",
                 1,
@@ -116,7 +117,7 @@ def test_what_waits_goes_out_by_model_and_reason_and_ends_with_its_judgment(tmp_
                 (waiting(1, 3), waiting(0, 4, "refused"), waiting(0, 2), waiting(2, 0), waiting(1, 0, "parked")),
             )
         )
-        recorded = ledger.record(Batch("w", 2, (), (), (waiting(0, 2, "malformed", history), waiting(1, 3, "parked"))))
+        recorded = ledger.commit(Batch("w", 2, (), (), (waiting(0, 2, "malformed", history), waiting(1, 3, "parked"))))
         assert recorded.changes[("j1", "m0")] == Tally(waiting=-1, parked=1)
         assert recorded.changes[("j0", "m0")] == Tally()
         assert ledger.pending_trials("m0", ("malformed", "refused"), 9) == [
@@ -130,8 +131,8 @@ def test_what_waits_goes_out_by_model_and_reason_and_ends_with_its_judgment(tmp_
         assert [at[:2] for at in ledger.pending_trials("m0", ("parked",), 1, {(1, 0)})] == [(1, 3)]
         assert ledger.pending_positions(1) == {0, 3}
 
-        ledger.record(judged("w", 3, 1, 3))
-        ledger.record(Batch("v", 1, (), (), (waiting(1, 3),)))
+        ledger.commit(judged("w", 3, 1, 3))
+        ledger.commit(Batch("v", 1, (), (), (waiting(1, 3),)))
         assert ledger.pending_positions(1) == {0}
         assert ledger.done_positions(1) == {3}
 
@@ -140,28 +141,28 @@ def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
         good = judged("w", 1, 0, 0)
         with pytest.raises(JuryboxError, match="the plan has no shard 77"):
-            ledger.record(Batch("w", 1, good.attempts, (*good.judgments, judgment(77, 0))))
+            ledger.commit(Batch("w", 1, good.attempts, (*good.judgments, judgment(77, 0))))
         with pytest.raises(JuryboxError, match="CHECK"):
-            ledger.record(judged("w", 1, 0, *range(6)))
+            ledger.commit(judged("w", 1, 0, *range(6)))
         assert attempts(ledger) == judgments(ledger) == []
-        assert ledger.record(good).ack == Ack(1, 0)
+        assert ledger.commit(good).ack == Ack(1, 0)
 
 
 def test_lone_surrogates_are_kept_as_escapes(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
         batch = Batch("w", 1, (attempt("r", answer_text="a\ud800é"),), (judgment(0, 0, "r", notes=("\udfff",)),))
-        ledger.record(batch)
-        assert ledger.record(batch).changes == {}
+        ledger.commit(batch)
+        assert ledger.commit(batch).changes == {}
         (row,) = judgments(ledger)
         assert (row["answer_text"], row["notes"], row["attempt"]) == ("a\\ud800é", '["\\udfff"]', 1)
 
 
 def test_tallies_and_spend(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
-        ledger.record(judged("w", 1, 0, 0, 1))
+        ledger.commit(judged("w", 1, 0, 0, 1))
         states = ("malformed", "refused", "failed", "poisoned")
-        ledger.record(Batch("w", 2, (), tuple(judgment(1, at, state=state) for at, state in enumerate(states))))
-        ledger.record(Batch("w", 3, (attempt("r", 2),), (), (waiting(2, 0), waiting(2, 1, "parked"))))
+        ledger.commit(Batch("w", 2, (), tuple(judgment(1, at, state=state) for at, state in enumerate(states))))
+        ledger.commit(Batch("w", 3, (attempt("r", 2),), (), (waiting(2, 0), waiting(2, 1, "parked"))))
         assert ledger.tallies() == {
             ("j0", "m0"): Tally(trials=5, scored=2, requests=2, usage=USAGE + USAGE),
             ("j1", "m0"): Tally(trials=5, malformed=1, refused=1, failed=1, poisoned=1),
@@ -174,7 +175,7 @@ def test_tallies_and_spend(tmp_path: Path) -> None:
 def test_rows_for_the_results_come_in_ranges(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
         for seq, (shard, position) in enumerate(itertools.product((3, 1, 2), (4, 0)), 1):
-            ledger.record(judged("w", seq, shard, position))
+            ledger.commit(judged("w", seq, shard, position))
         _, rows = ledger.judgment_rows(1, 2)
         assert [row[:2] for row in rows] == [(1, 0), (1, 4), (2, 0), (2, 4)]
         _, first = ledger.attempt_rows(0, 4)
@@ -228,7 +229,7 @@ def test_requests_of_the_plan_without_those_of_controls_and_of_what_was_retired(
         ]  # fmt: skip
         trials = [(0, 0, "own"), (0, 1, "pair"), (0, 2, "pair"), (0, 3, "gone"), (0, 4, "gone"), (1, 0, "control")]
         ended = tuple(judgment(shard, at, name) for shard, at, name in trials)
-        ledger.record(Batch("w", 1, tuple(made), ended, (waiting(1, 1),)))
+        ledger.commit(Batch("w", 1, tuple(made), ended, (waiting(1, 1),)))
 
         def names(before: int = schema.ALL_SHARDS) -> list[str]:
             columns, rows = ledger.attempt_rows(0, 100, before)

@@ -32,11 +32,11 @@ size = (Path(sys.argv[1]) / "run.db-wal").stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + 300_000, resource.RLIM_INFINITY))
 try:
     for seq in range(1, 1000):
-        ledger.record(judged("w", seq, 0, *range(seq * 100, seq * 100 + 100)))
+        ledger.commit(judged("w", seq, 0, *range(seq * 100, seq * 100 + 100)))
         sys.stdout.write(f"{seq}\\n")
 except StoppedEarly as error:
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    ledger.record(judged("w", seq, 0, *range(seq * 100, seq * 100 + 100)))
+    ledger.commit(judged("w", seq, 0, *range(seq * 100, seq * 100 + 100)))
     sys.stdout.write(f"{seq}\\n{error}\\n")
 """
 
@@ -63,17 +63,17 @@ def test_every_commit_is_synced(tmp_path: Path) -> None:
 def test_a_reader_sees_what_is_committed_while_the_writer_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with new_ledger(tmp_path) as writer:
-        writer.record(judged("w", 1, 0, 0))
+        writer.commit(judged("w", 1, 0, 0))
         with Ledger(path, read_only=True) as reader:
             assert len(judgments(reader)) == 1
             keys = reader.judged_keys()
             next(keys)
-            writer.record(judged("w", 2, 0, 1))
+            writer.commit(judged("w", 2, 0, 1))
             assert list(keys) == []
             assert len(judgments(reader)) == reader.tallies()[("j0", "m0")].scored == 2
             with pytest.raises(RunLocked, match=r"run\.db cannot be opened: attempt to write a readonly database"):
-                reader.record(judged("w", 3, 0, 2))
-        writer.record(judged("w", 3, 0, 2))
+                reader.commit(judged("w", 3, 0, 2))
+        writer.commit(judged("w", 3, 0, 2))
     with Ledger(path, read_only=True) as reader:
         assert len(judgments(reader)) == 3
 
@@ -98,7 +98,7 @@ def test_a_file_that_is_no_ledger_is_an_error_with_its_name(tmp_path: Path) -> N
 def test_a_damaged_file_is_found_at_opening(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with new_ledger(tmp_path, plan(1, 5000)) as ledger:
-        ledger.record(judged("w", 1, 0, *range(2000)))
+        ledger.commit(judged("w", 1, 0, *range(2000)))
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2] + b"\x99" * 40_000 + whole[len(whole) // 2 + 40_000 :])
     with pytest.raises(JuryboxError, match=r"run\.db is damaged"):
@@ -113,7 +113,7 @@ def _damage(path: Path) -> None:
 def test_a_damaged_file_is_an_input_error_that_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with new_ledger(tmp_path, plan(1, 5000)) as ledger:
-        ledger.record(judged("w", 1, 0, *range(2000)))
+        ledger.commit(judged("w", 1, 0, *range(2000)))
     _damage(path)
     with pytest.raises(LedgerDamaged) as caught:
         Ledger(path)
@@ -125,7 +125,7 @@ def test_a_damaged_file_is_an_input_error_that_says_what_to_do(tmp_path: Path) -
 def test_a_file_that_was_looked_through_is_so_again_only_after_a_death(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     with new_ledger(tmp_path, plan(1, 5000)) as ledger:
-        ledger.record(judged("w", 1, 0, *range(2000)))
+        ledger.commit(judged("w", 1, 0, *range(2000)))
     _damage(path)
     Ledger(path, checked=True).close()
     # What a writer that is killed leaves behind: SQLite's log.
@@ -160,15 +160,15 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_file_that_is_removed_or_replaced_takes_nothing_more(tmp_path: Path) -> None:
     with new_ledger(tmp_path, plan(1, 10)) as ledger:
-        ledger.record(judged("w", 1, 0, 1))
+        ledger.commit(judged("w", 1, 0, 1))
         (tmp_path / "run.db").rename(tmp_path / "aside")
         for _ in range(2):
             with pytest.raises(StoppedEarly, match=r"run\.db was removed or replaced") as caught:
-                ledger.record(judged("w", 2, 0, 2))
+                ledger.commit(judged("w", 2, 0, 2))
             assert not isinstance(caught.value, DiskFull), "which is waited for"
             (tmp_path / "run.db").write_bytes(b"another")
         (tmp_path / "aside").replace(tmp_path / "run.db")
-        assert ledger.record(judged("w", 2, 0, 2)).ack == Ack(2, 0)
+        assert ledger.commit(judged("w", 2, 0, 2)).ack == Ack(2, 0)
 
 
 def test_a_file_that_another_process_does_not_let_go_stops_early(
@@ -205,9 +205,9 @@ def test_a_full_database_stops_early_and_goes_on_once_there_is_space(tmp_path: P
     with new_ledger(tmp_path, plan(1, 5000)) as ledger:
         ledger._db.change(f"PRAGMA max_page_count = {ledger._db.value('PRAGMA page_count') + 3}")
         with pytest.raises(StoppedEarly, match="database or disk is full") as caught:
-            ledger.record(judged("w", 1, 0, *range(1000)))
+            ledger.commit(judged("w", 1, 0, *range(1000)))
         assert judgments(ledger) == []
         assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
         ledger._db.change("PRAGMA max_page_count = 1000000")
-        assert ledger.record(judged("w", 1, 0, *range(1000))).ack == Ack(1, 0)
+        assert ledger.commit(judged("w", 1, 0, *range(1000))).ack == Ack(1, 0)
         assert ledger.shards()[0].done == 1000

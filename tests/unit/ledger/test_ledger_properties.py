@@ -67,7 +67,7 @@ def test_random_batches(steps: list[Step]) -> None:
                 sender, seqs[sender], tuple(made), tuple(found),
                 tuple(waiting(*at, why, TrialProgress(malformed=times)) for at, why, times in later),
             )  # fmt: skip
-            recorded = ledger.record(batch)
+            recorded = ledger.commit(batch)
             assert recorded.ack.duplicates == duplicates
             for pair, change in recorded.changes.items():
                 live[pair] = total(live[pair], change)
@@ -75,7 +75,7 @@ def test_random_batches(steps: list[Step]) -> None:
                 ledger.close()
                 ledger = Ledger(Path(directory) / "run.db")
             if "again" in after:
-                assert ledger.record(batch).changes == {}
+                assert ledger.commit(batch).changes == {}
 
             assert ledger.tallies() == live
             done = Counter(shard for shard, _ in first)
@@ -131,7 +131,7 @@ def test_changed_plans_keep_what_was_judged(
                 later = tuple(
                     PendingTrial(*places[name], key(name), "malformed", TrialProgress(name)) for name in sorted(waits)
                 )
-                ledger.record(Batch("w", seq, (), found, later))
+                ledger.commit(Batch("w", seq, (), found, later))
                 ever |= set(fresh)
                 waits -= ever
 

@@ -17,8 +17,8 @@ from runner.messages import Batch, Shard
 
 def test_judgments_move_with_their_attempts_and_others_are_set_aside(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
-        ledger.record(judged("w", 1, 0, 0, 1, 2))
-        ledger.record(Batch("w", 2, (), (), (waiting(1, 0), waiting(1, 1))))
+        ledger.commit(judged("w", 1, 0, 0, 1, 2))
+        ledger.commit(Batch("w", 2, (), (), (waiting(1, 0), waiting(1, 1))))
         bought = attempts(ledger)
         before = {row["key"]: row for row in judgments(ledger)}
 
@@ -37,13 +37,13 @@ def test_judgments_move_with_their_attempts_and_others_are_set_aside(tmp_path: P
 
         assert ledger.replan(plan(), [(key(s, p), s, p) for s in range(4) for p in range(5)]) == 3
         assert {row["key"]: row for row in judgments(ledger)} == before
-        ledger.record(judged("w", 3, 0, 3))
+        ledger.commit(judged("w", 3, 0, 3))
         assert ledger.done_positions(0) == {0, 1, 2, 3}
 
 
 def test_what_is_set_aside_says_what_it_was(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
-        ledger.record(judged("w", 1, 3, 2))
+        ledger.commit(judged("w", 1, 3, 2))
         ledger.replan([], [])
     with sqlite3.connect(tmp_path / "run.db") as db:
         (row,) = db.execute("SELECT key, judge, model, repeat, shard, position, attempt, retired_at > 1e9 FROM retired")
@@ -54,10 +54,10 @@ def test_what_is_set_aside_says_what_it_was(tmp_path: Path) -> None:
 def test_what_was_judged_again_after_it_was_set_aside_stands(tmp_path: Path) -> None:
     everything = [(key(s, p), s, p) for s in range(4) for p in range(5)]
     with new_ledger(tmp_path) as ledger:
-        ledger.record(judged("w", 1, 0, 0))
+        ledger.commit(judged("w", 1, 0, 0))
         ledger.replan([], [])
         ledger.set_plan(plan())
-        ledger.record(judged("w", 2, 0, 0))
+        ledger.commit(judged("w", 2, 0, 0))
         assert ledger.replan(plan(), everything) == 1
         assert ledger.replan([], []) == 0
         assert ledger.replan(plan(), everything) == 1
@@ -70,7 +70,7 @@ def test_a_change_that_fails_halfway_changes_nothing(tmp_path: Path) -> None:
         raise InterruptedError
 
     with new_ledger(tmp_path) as ledger:
-        ledger.record(judged("w", 1, 0, 0))
+        ledger.commit(judged("w", 1, 0, 0))
         with pytest.raises(InterruptedError):
             ledger.replan([], trials())
         with pytest.raises(JuryboxError, match="UNIQUE"):

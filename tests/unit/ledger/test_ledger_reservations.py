@@ -25,16 +25,16 @@ def took(name: str, freed: CostBound = ONE, model: str = "m0", usd: float = 0.00
 
 def test_what_a_request_took_replaces_what_was_reserved_for_it(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
-        assert ledger.reserved() == NOTHING
-        ledger.record(Batch("w", 1, reserved=PORTION))
-        assert ledger.reserved() == PORTION
-        ledger.record(Batch("w", 2, (took("a"), took("b"))))
-        assert ledger.reserved() == PORTION - ONE - ONE
+        assert ledger.spending.reserved() == NOTHING
+        ledger.commit(Batch("w", 1, reserved=PORTION))
+        assert ledger.spending.reserved() == PORTION
+        ledger.commit(Batch("w", 2, (took("a"), took("b"))))
+        assert ledger.spending.reserved() == PORTION - ONE - ONE
         assert ledger.spend()["m0"].usage.cost_usd == pytest.approx(0.0008)
         # Without a known end: it took nothing that is known, and its reservation stands.
-        ledger.record(Batch("w", 3, (took("c", freed=NOTHING, usd=0.0),), reserved=NOTHING - ONE))
-        assert ledger.reserved() == ONE
-        assert describe_unsettled(ledger.reserved()).startswith(
+        ledger.commit(Batch("w", 3, (took("c", freed=NOTHING, usd=0.0),), reserved=NOTHING - ONE))
+        assert ledger.spending.reserved() == ONE
+        assert describe_unsettled(ledger.spending.reserved()).startswith(
             "Up to $0.00100 (1 request, 1,000 tokens) more may have been billed"
         )
 
@@ -44,27 +44,27 @@ def test_the_same_batch_again_reserves_and_frees_nothing(tmp_path: Path) -> None
     second = Batch("w", 2, (took("a"), took("b", model="m1")), reserved=ONE)
     with new_ledger(tmp_path) as ledger:
         for batch in (first, first, second, second):
-            ledger.record(batch)
+            ledger.commit(batch)
     with Ledger(tmp_path / "run.db") as ledger:
-        ledger.record(second)
-        assert ledger.reserved() == PORTION
+        ledger.commit(second)
+        assert ledger.spending.reserved() == PORTION
 
 
 def test_each_sender_answers_for_its_own(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
         for sender in ("first", "second"):
-            ledger.record(Batch(sender, 1, reserved=PORTION + ONE))
-        ledger.record(Batch("second", 2, (took("a"), took("b", model="m1"))))
+            ledger.commit(Batch(sender, 1, reserved=PORTION + ONE))
+        ledger.commit(Batch("second", 2, (took("a"), took("b", model="m1"))))
         kept = {sender: CostBound(*bound) for sender, *bound in ledger._db.rows("SELECT * FROM reserved")}
         assert kept == {"first": PORTION + ONE, "second": PORTION - ONE}
-        assert ledger.reserved() == PORTION + PORTION
+        assert ledger.spending.reserved() == PORTION + PORTION
 
 
 def test_what_a_plan_does_not_hold_any_more_may_have_been_billed_all_the_same(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
-        ledger.record(Batch("w", 1, reserved=PORTION))
+        ledger.commit(Batch("w", 1, reserved=PORTION))
         ledger.replan(plan(1), [])
-        assert ledger.reserved() == PORTION
+        assert ledger.spending.reserved() == PORTION
 
 
 def test_what_would_go_over_the_budget_is_not_granted_and_the_same_batch_is_answered_the_same(
@@ -73,33 +73,33 @@ def test_what_would_go_over_the_budget_is_not_granted_and_the_same_batch_is_answ
     new_ledger(tmp_path).close()
     budget = Budget(usd=0.006, requests=10, tokens=5500)
     with Ledger(tmp_path / "run.db", budget=budget) as ledger:
-        first = ledger.record(Batch("w", 1, reserved=PORTION)).ack
+        first = ledger.commit(Batch("w", 1, reserved=PORTION)).ack
         assert (first.granted, first.left) == (PORTION, CostBound(6, 1500, 2_000_000))
-        refused = ledger.record(Batch("v", 1, reserved=ONE + ONE)).ack
+        refused = ledger.commit(Batch("v", 1, reserved=ONE + ONE)).ack
         assert (refused.granted, refused.left) == (NOTHING, first.left), "two are 2000 tokens"
-        assert ledger.record(Batch("v", 2, reserved=ONE)).ack.granted == ONE
+        assert ledger.commit(Batch("v", 2, reserved=ONE)).ack.granted == ONE
         # An answer frees what was reserved for it; what it took is spent, and a request counts.
-        settled = ledger.record(Batch("w", 2, (took("a"),))).ack
+        settled = ledger.commit(Batch("w", 2, (took("a"),))).ack
         assert settled.left == CostBound(5, 1100, 1_600_000)
     with Ledger(tmp_path / "run.db", budget=budget) as ledger:
-        again = ledger.record(Batch("v", 2, reserved=ONE)).ack
+        again = ledger.commit(Batch("v", 2, reserved=ONE)).ack
         assert (again.granted, again.left) == (ONE, settled.left), "granted once, whoever was told"
-        assert ledger.record(Batch("v", 3, reserved=NOTHING - ONE)).ack.left == settled.left + ONE
+        assert ledger.commit(Batch("v", 3, reserved=NOTHING - ONE)).ack.left == settled.left + ONE
     with Ledger(tmp_path / "run.db", budget=Budget(requests=1)) as ledger:
-        ack = ledger.record(Batch("u", 1, reserved=ONE)).ack
+        ack = ledger.commit(Batch("u", 1, reserved=ONE)).ack
         assert (ack.granted, ack.left and ack.left.requests) == (NOTHING, -3), "of a lower budget nothing is left"
     with Ledger(tmp_path / "run.db") as ledger:
-        ack = ledger.record(Batch("u", 2, reserved=PORTION)).ack
+        ack = ledger.commit(Batch("u", 2, reserved=PORTION)).ack
         assert (ack.granted, ack.left) == (PORTION, None)
 
 
 def test_what_was_never_received_counts_as_no_request_and_what_may_have_been_billed_once(tmp_path: Path) -> None:
     new_ledger(tmp_path).close()
     with Ledger(tmp_path / "run.db", budget=Budget(requests=4)) as ledger:
-        ledger.record(Batch("w", 1, reserved=CostBound(4, 4000, 4_000_000)))
+        ledger.commit(Batch("w", 1, reserved=CostBound(4, 4000, 4_000_000)))
         unreached = replace(took("a", usd=0.0), status=None, usage=Usage())
         doubtful = replace(took("b", freed=NOTHING), status=504, usage=Usage())
-        ack = ledger.record(Batch("w", 2, (unreached, doubtful), reserved=CostBound(-2, -2000, -2_000_000))).ack
+        ack = ledger.commit(Batch("w", 2, (unreached, doubtful), reserved=CostBound(-2, -2000, -2_000_000))).ack
         assert ack.left is not None
         assert ack.left.requests == 3
 

@@ -20,7 +20,7 @@ STATES = ("scored", "malformed", "refused", "failed", "poisoned")
 def ended(ledger: Ledger, shard: int = 0, states: Sequence[str] = STATES) -> None:
     """Judge the first trials of a shard: one of each state."""
     names = [f"{shard}/{position}" for position in range(len(states))]
-    ledger.record(
+    ledger.commit(
         Batch(
             f"first {shard}",
             1,
@@ -37,7 +37,7 @@ def outcome(ledger: Ledger, seq: int, shard: int, position: int, **changes: Any)
     """Record a new outcome; how many came late."""
     name = f"again {seq}"
     batch = Batch("again", seq, (attempt(name, shard),), (judgment(shard, position, name, **changes),))
-    return ledger.record(batch).ack.duplicates
+    return ledger.commit(batch).ack.duplicates
 
 
 def settle(ledger: Ledger) -> Revision | None:
@@ -89,7 +89,7 @@ def test_the_ladder_of_a_retried_trial_is_kept(tmp_path: Path) -> None:
     with new_ledger(tmp_path, plan(1)) as ledger:
         ended(ledger)
         ledger.revisions.begin_retry(["malformed"])
-        ledger.record(Batch("again", 1, (attempt("r"),), (), (waiting(0, 1), waiting(0, 0))))
+        ledger.commit(Batch("again", 1, (attempt("r"),), (), (waiting(0, 1), waiting(0, 0))))
         assert [place for *place, _ in ledger.pending_trials("m0", ("malformed",), 10)] == [[0, 1]], (
             "0 is judged, and is left"
         )
@@ -144,7 +144,7 @@ def test_live_counts_are_those_of_the_new_outcomes(tmp_path: Path) -> None:
         ledger.revisions.begin_retry(["malformed", "failed"])
         assert tally() == (1, 0, 0, 2, 3)
         batch = Batch("again", 1, (attempt("a"),), (judgment(0, 1, "a"),))
-        (change,) = ledger.record(batch).changes.values()
+        (change,) = ledger.commit(batch).changes.values()
         assert (change.scored, change.waiting) == (1, -1)
         assert tally() == (2, 0, 0, 1, 4)
         outcome(ledger, 2, 0, 3, state="malformed")
@@ -159,7 +159,7 @@ def test_a_judgment_of_a_later_revision_is_part_of_it(tmp_path: Path) -> None:
         ledger.revisions.begin_retry(["malformed"])
         outcome(ledger, 1, 0, 0)
         settle(ledger)
-        ledger.record(judged("later", 1, 0, 4))
+        ledger.commit(judged("later", 1, 0, 4))
         assert [(row["position"], row["revision"]) for row in judgments(ledger)] == [(0, 2), (4, 2)]
         assert ledger._db.rows("SELECT position, revision FROM judgments") == [(0, 2), (4, 2)]
 

@@ -38,14 +38,14 @@ def turned_on(ledger: Ledger) -> Ledger:
 
 def test_nothing_is_kept_for_a_run_that_is_not_published(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
-        ledger.record(judged("a", 1, 0, 0, 1))
+        ledger.commit(judged("a", 1, 0, 0, 1))
         assert ledger.segments.begin_segment(10) is None
         assert ledger.segments.count_unpublished() == 0
         turned_on(ledger)
-        ledger.record(judged("a", 2, 1, 0))
+        ledger.commit(judged("a", 2, 1, 0))
         assert [found for _, found in published(ledger)] == [{(0, 0), (0, 1), (1, 0)}]
         ledger.segments.disable()
-        ledger.record(judged("a", 3, 1, 1))
+        ledger.commit(judged("a", 3, 1, 1))
         assert ledger.segments.begin_segment(10) is None
         ledger.segments.begin_edition(1)
         ((segment, found),) = published(ledger)
@@ -55,11 +55,11 @@ def test_nothing_is_kept_for_a_run_that_is_not_published(tmp_path: Path) -> None
 
 def test_a_segment_stays_as_it_was_marked_until_it_is_done(tmp_path: Path) -> None:
     with turned_on(new_ledger(tmp_path)) as ledger:
-        ledger.record(judged("a", 1, 0, 0, 1))
+        ledger.commit(judged("a", 1, 0, 0, 1))
         segment = ledger.segments.begin_segment(10)
         assert segment is not None
         held = places(ledger)
-        ledger.record(judged("a", 2, 1, 0))
+        ledger.commit(judged("a", 2, 1, 0))
     with Ledger(tmp_path / "run.db") as ledger:
         assert ledger.segments.begin_segment(10) == segment
         assert places(ledger) == held == {(0, 0), (0, 1)}
@@ -74,13 +74,13 @@ def test_a_segment_stays_as_it_was_marked_until_it_is_done(tmp_path: Path) -> No
 def test_what_is_new_goes_before_what_is_published_anew(tmp_path: Path) -> None:
     with new_ledger(tmp_path, plan(4, 50)) as ledger:
         for shard in range(3):
-            ledger.record(judged("a", shard + 1, shard, *range(50)))
+            ledger.commit(judged("a", shard + 1, shard, *range(50)))
         turned_on(ledger)
         assert (
             ledger.segments.begin_segment(40) is not None
         )  # attempts first: their judgments come with the last of them
         assert places(ledger) == set()
-        ledger.record(judged("a", 4, 3, 0, 1))
+        ledger.commit(judged("a", 4, 3, 0, 1))
         segments = published(ledger, rows=40)
         first = next(found for _, found in segments if found)
         assert {(3, 0), (3, 1)} < first
@@ -92,7 +92,7 @@ def test_what_is_new_goes_before_what_is_published_anew(tmp_path: Path) -> None:
 def test_a_judgment_is_in_no_earlier_segment_than_its_request(tmp_path: Path) -> None:
     with turned_on(new_ledger(tmp_path, plan(4, 50))) as ledger:
         for shard in range(3):
-            ledger.record(judged("a", shard + 1, shard, *range(50)))
+            ledger.commit(judged("a", shard + 1, shard, *range(50)))
         until = 0
         for segment, found in published(ledger, rows=40):
             assert segment.after == until
@@ -103,9 +103,9 @@ def test_a_judgment_is_in_no_earlier_segment_than_its_request(tmp_path: Path) ->
 
 def test_a_changed_plan_begins_another_edition(tmp_path: Path) -> None:
     with turned_on(new_ledger(tmp_path, plan(2, 2))) as ledger:
-        ledger.record(judged("a", 1, 0, 0, 1))
+        ledger.commit(judged("a", 1, 0, 0, 1))
         published(ledger)
-        ledger.record(judged("a", 2, 1, 0))
+        ledger.commit(judged("a", 2, 1, 0))
         segment = ledger.segments.begin_segment(10)
         assert segment is not None
         moved = [(shard.id, at) for shard in plan(2, 2) for at in range(2)]
@@ -122,10 +122,10 @@ def test_a_changed_plan_begins_another_edition(tmp_path: Path) -> None:
 def test_a_retry_is_published_apart_until_it_stands(tmp_path: Path) -> None:
     with turned_on(new_ledger(tmp_path, plan(1, 3))) as ledger:
         unread = {"state": "malformed", "reason": "x", "verdict": None, "scores": None}
-        ledger.record(Batch("a", 1, judgments=tuple(judgment(0, at, **unread) for at in range(3))))
+        ledger.commit(Batch("a", 1, judgments=tuple(judgment(0, at, **unread) for at in range(3))))
         published(ledger)
         ledger.revisions.begin_retry(["malformed"])
-        ledger.record(judged("a", 2, 0, 1))
+        ledger.commit(judged("a", 2, 0, 1))
         segment = ledger.segments.begin_segment(10)
         assert segment is not None
         assert (segment.judgments, segment.renewed) == (0, 1)
@@ -161,7 +161,7 @@ def test_whatever_happens_each_edition_holds_each_judgment_once(
 
     for step in steps:
         if step == "judge" and judged_so_far < 20:
-            ledger.record(judged("a", judged_so_far + 1, *divmod(judged_so_far, 5)))
+            ledger.commit(judged("a", judged_so_far + 1, *divmod(judged_so_far, 5)))
             judged_so_far += 1
         elif step == "mark":
             ledger.segments.begin_segment(rows)

@@ -16,18 +16,20 @@ from runner.errors import ConfigError, MeaningChanged
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.ledger.schema import USAGE_COLUMNS
+from runner.publishing.destination import open_destination
 from runner.publishing.mirror import Entry, LostOwnership, Mirror, parquet
-from runner.publishing.object_store import open_store
 from runner.publishing.restore import RestoredLedger, restore_ledger
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS
 
 ATTEMPTS = "attempts/00000001.parquet"
 RESULTS = "results/00001-r1/00000001.parquet"
+RUN = Path("elsewhere")
+"""The directory of the run that is published."""
 
 
 @pytest.fixture
 def mirror(tmp_path: Path) -> Mirror:
-    mirror = Mirror(open_store("mirror", tmp_path, "run"))
+    mirror = Mirror(open_destination("mirror", tmp_path, "run", RUN))
     mirror.claim("this run", "run")
     return mirror
 
@@ -58,8 +60,8 @@ def test_what_a_lost_writer_did_not_put_before_the_run_went_on_is_never_put(mirr
     mirror.begin(entry(1))
     # It has stopped here: between the log and its files. The run goes on elsewhere.
     assert rebuilt(mirror, tmp_path / "new").attempts == 0
-    mirror.put(ATTEMPTS, b"what it would have put")
-    mirror.put(RESULTS, b"what it would have put")
+    mirror.place.create(ATTEMPTS, b"what it would have put")
+    mirror.place.create(RESULTS, b"what it would have put")
     with pytest.raises(LostOwnership, match="new"):
         mirror.begin(entry(2))
     assert rebuilt(mirror, tmp_path / "newer").attempts == 0
@@ -94,16 +96,16 @@ def test_the_newest_of_a_judgment_counts_wherever_it_is(mirror: Mirror, tmp_path
             return [state for (state,) in db.execute("SELECT state FROM retired ORDER BY key")]
 
     mirror.begin(entry(1))
-    mirror.put("results/00001-r1/_edition.json", b"[]")
-    mirror.put(RESULTS, rows("malformed", "refused", "malformed", "failed"))
-    mirror.put("renewed/r00002/00000002.parquet", rows("scored", "scored", revision=2))
+    mirror.place.create("results/00001-r1/_edition.json", b"[]")
+    mirror.place.create(RESULTS, rows("malformed", "refused", "malformed", "failed"))
+    mirror.place.create("renewed/r00002/00000002.parquet", rows("scored", "scored", revision=2))
     # The retry is not at its end: what it has brought stands.
     assert states("one") == ["scored", "scored", "malformed", "failed"]
     # Its revision was begun, and little of it published.
     made = {"number": 2, "kind": "retry", "made_at": 1.0, "parser_version": "1", "changes": {}}
-    mirror.put("results/00002-r2/_edition.json", json.dumps([made]).encode())
+    mirror.place.create("results/00002-r2/_edition.json", json.dumps([made]).encode())
     assert states("two") == ["scored", "scored", "malformed", "failed"]
-    mirror.put("results/00002-r2/00000003.parquet", rows("refused", revision=2))
+    mirror.place.create("results/00002-r2/00000003.parquet", rows("refused", revision=2))
     assert states("three") == ["refused", "scored", "malformed", "failed"]
 
 
@@ -133,7 +135,7 @@ def test_files_that_are_not_of_a_mirror_are_told_by_name(tmp_path: Path) -> None
     (tmp_path / "mirror" / "run").mkdir(parents=True)
     (tmp_path / "mirror" / "run" / "run.json").write_text("no JSON")
     with pytest.raises(ConfigError, match=r"mirror/run/run.json: is not valid JSON"):
-        Mirror(open_store("mirror", tmp_path, "run")).claim("x", "run")
+        Mirror(open_destination("mirror", tmp_path, "run", RUN)).claim("x", "run")
 
 
 def test_an_empty_file_has_the_columns_of_its_kind() -> None:

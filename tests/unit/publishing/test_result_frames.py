@@ -15,7 +15,7 @@ import pytest
 from judged_run import Run, jsonl, judged_run, scored, unscored
 
 from runner.errors import InputError
-from runner.publishing.export import Selection, export
+from runner.publishing.export import Selection, export_results
 from runner.publishing.parquet_writer import publish_results, write_parts
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, judgment_frames
 from runner.report import notices
@@ -188,7 +188,7 @@ def test_attempts_are_read_in_slices(tmp_path: Path) -> None:
 
 def exported(run: Run, tmp_path: Path, **keywords: Any) -> tuple[Any, Path]:
     path = tmp_path / "export"
-    return export(run.config, run.judges, run.staged, run.ledger, to=path, **keywords), path
+    return export_results(run.config, run.judges, run.staged, run.ledger, to=path, **keywords), path
 
 
 def test_jsonl_holds_every_column_as_json(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_parquet_export_equals_the_published_rows(tmp_path: Path) -> None:
     _, path = exported(run, tmp_path, format="parquet")
     assert pl.read_parquet(path).equals(pl.read_parquet(run.path / "results/*.parquet"))
     with pytest.raises(InputError, match="--to"):
-        export(run.config, run.judges, run.staged, run.ledger, format="parquet")
+        export_results(run.config, run.judges, run.staged, run.ledger, format="parquet")
 
 
 @pytest.mark.parametrize("reading", ["strict", "official"])
@@ -276,5 +276,5 @@ def test_wrong_selections_name_the_choices(tmp_path: Path) -> None:
 
 def test_export_to_stdout(tmp_path: Path, capfdbinary: Any) -> None:
     run = made(tmp_path)
-    told = export(run.config, run.judges, run.staged, run.ledger, format="jsonl")
+    told = export_results(run.config, run.judges, run.staged, run.ledger, format="jsonl")
     assert len(capfdbinary.readouterr().out.splitlines()) == told.rows == 160

@@ -134,7 +134,7 @@ def calls(run: Run, *attempts: tuple[int, dict[str, Any]]) -> None:
             reading="strict", parser_version="2",
         )  # fmt: skip
         made += [Attempt(**{**values, "request_id": f"x{next(_seq)}", **changes}) for _ in range(n)]
-    run.ledger.record(Batch(f"more{next(_seq)}", 1, tuple(made)))
+    run.ledger.commit(Batch(f"more{next(_seq)}", 1, tuple(made)))
 
 
 def number(row: Any) -> int:

@@ -12,7 +12,7 @@ from judged_run import Run, jsonl, judged_run, scored, unscored
 from rich.cells import cell_len
 from rich.console import Console
 
-from runner.publishing.export import Selection, export
+from runner.publishing.export import Selection, export_results
 from runner.report import Report, to_json, to_markdown
 from runner.report.terminal import to_terminal
 
@@ -106,9 +106,14 @@ def test_a_few_of_each_kind_stand_for_many(tmp_path: Path) -> None:
         assert "error 7 " not in text
     file = tmp_path / "all.jsonl"
     select = Selection(states=("poisoned", "failed"))
-    assert export(run.config, run.judges, run.staged, run.ledger, format="jsonl", to=file, select=select).rows == 300
+    assert (
+        export_results(run.config, run.judges, run.staged, run.ledger, format="jsonl", to=file, select=select).rows
+        == 300
+    )
     select = Selection(states=("poisoned",), system="a")
-    assert export(run.config, run.judges, run.staged, run.ledger, format="jsonl", to=file, select=select).rows == 1
+    assert (
+        export_results(run.config, run.judges, run.staged, run.ledger, format="jsonl", to=file, select=select).rows == 1
+    )
     assert json.loads(file.read_text())["item_id"] == "i250"
 
 

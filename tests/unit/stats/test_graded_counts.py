@@ -15,9 +15,8 @@ from judges import Scale
 from runner.messages import BLOCK_MARKER
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS
 from runner.stats.batch_effects import batch_effects
-from runner.stats.counting import Counts, add, count
+from runner.stats.counting import MAX_VALUES, Counts, add, count, count_echoes, values_of
 from runner.stats.metrics import results
-from runner.stats.verdict_counts import MAX_VALUES, count_echoes, values_of
 
 SCALES = {
     "graded": {"score": Scale(False, 0, 5, 1, at_least=4), "half": Scale(False, 1, 10, 0.5)},
@@ -98,7 +97,7 @@ def test_values_of_scales() -> None:
 def test_counted_apart_and_added_is_counted_together(seed: int, starts: list[int]) -> None:
     rows = trials(80, seed)
     together, apart = counted(rows), counted(rows, *starts)
-    for name, table in together.tables.items():
+    for name, table in together.items():
         keys = [column for column in table.columns if column not in ("total", "squares")]
         # All scores here are eighths, which add up without rounding.
         assert apart[name].sort(keys).equals(table.sort(keys).select(apart[name].columns)), name

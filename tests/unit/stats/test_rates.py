@@ -32,8 +32,8 @@ def test_nothing_to_average_is_none_not_zero() -> None:
     assert rate(0, 0).value is None
     assert rate(0, 0).low is None
     assert percentile([], 0.5) is None
-    assert unweighted({}) is None
-    assert unweighted({"a": 0.5, "b": None}) is None
+    assert unweighted([]) is None
+    assert unweighted([0.5, None]) is None
 
 
 @given(st.integers(0, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -61,4 +61,4 @@ def test_percentiles_are_within_one_percent() -> None:
 
 
 def test_macro_counts_every_group_the_same() -> None:
-    assert unweighted({"a": 1.0, "b": 0.5}) == 0.75
+    assert unweighted([1.0, 0.5]) == 0.75

@@ -222,7 +222,7 @@ class World:
         with Ledger(self.path, read_only=True) as ledger:
             names, rows = ledger.attempt_rows(0, 10_000)
             spent = sum((spend.usage for spend in ledger.spend().values()), Usage())
-            reserved = ledger.reserved()
+            reserved = ledger.spending.reserved()
         answered = sum(row[names.index("status")] is not None for row in rows)
         settled = CostBound(answered, int(spent.input_tokens + spent.output_tokens), round(spent.cost_usd * 1e9))
         assert self.endpoint.log.covers(settled)

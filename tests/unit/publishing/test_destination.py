@@ -14,7 +14,10 @@ from objects import BUCKET, Bucket, cloud_storage, s3
 from runner import object_storage
 from runner.config import parse_config
 from runner.errors import ConfigError
-from runner.publishing.object_store import DestinationError, ObjectStore, check_outside_run, open_store
+from runner.publishing.destination import Destination, DestinationError, open_destination
+
+RUN = Path("elsewhere")
+"""The directory of the run that is published."""
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +33,19 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(params=["directory", "s3", "gs"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Destination:
     folder = f"mirror/{tmp_path.name}"
     if request.param == "directory":
-        return open_store(folder, tmp_path, "größe.1")
+        return open_destination(folder, tmp_path, "größe.1", RUN)
     if request.param == "gs":
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", request.getfixturevalue("cloud"))
-        return open_store(f"gs://{BUCKET}/{folder}", tmp_path, "run")
+        return open_destination(f"gs://{BUCKET}/{folder}", tmp_path, "run", RUN)
     for name, value in request.getfixturevalue("store").environment.items():
         monkeypatch.setenv(name, value)
-    return open_store(f"s3://{BUCKET}/{folder}/", tmp_path, "größe.1")
+    return open_destination(f"s3://{BUCKET}/{folder}/", tmp_path, "größe.1", RUN)
 
 
-def test_the_first_file_of_a_name_stays(place: ObjectStore) -> None:
+def test_the_first_file_of_a_name_stays(place: Destination) -> None:
     assert place.read("log/1.json") is None
     assert place.names("log") == []
     assert place.create("log/1.json", b"one")
@@ -58,7 +61,7 @@ def test_the_first_file_of_a_name_stays(place: ObjectStore) -> None:
     assert place.read("manifest.json") == b"{1}"
 
 
-def test_of_many_writers_one_puts_the_file(place: ObjectStore) -> None:
+def test_of_many_writers_one_puts_the_file(place: Destination) -> None:
     created: list[bytes] = []
 
     def put(content: bytes) -> None:
@@ -80,7 +83,7 @@ def test_of_many_writers_one_puts_the_file(place: ObjectStore) -> None:
 
 
 def test_a_file_that_comes_while_another_is_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = open_store("mirror", tmp_path, "run")
+    place = open_destination("mirror", tmp_path, "run", RUN)
     sync = os.fsync
 
     def late(descriptor: int) -> None:
@@ -95,7 +98,7 @@ def test_a_file_that_comes_while_another_is_written_stays(tmp_path: Path, monkey
 
 
 def test_a_directory_holds_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = open_store("mirror", tmp_path, "run")
+    place = open_destination("mirror", tmp_path, "run", RUN)
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -138,7 +141,7 @@ def test_trouble_is_told_with_the_place(
     monkeypatch.setattr(object_storage, "RETRIES", 0)
     for name, value in {**store.environment, "STORAGE_EMULATOR_HOST": cloud, **environment}.items():
         monkeypatch.setenv(name, value)
-    place = open_store(url, Path(), "run")
+    place = open_destination(url, Path(), "run", RUN)
     tries: list[Callable[[], object]] = [lambda: place.create("a", b"1"), lambda: place.replace("a", b"1")]
     for attempt in tries:
         with pytest.raises(DestinationError) as told:
@@ -168,5 +171,5 @@ def test_a_place_that_is_none_is_an_error_of_the_config(publish: str, words: str
 
 def test_a_place_inside_the_run_directory_would_be_lost_with_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="would be lost together with it"):
-        check_outside_run(open_store("run/mirror", tmp_path, "x"), tmp_path / "run")
-    check_outside_run(open_store("mirror", tmp_path, "x"), tmp_path / "run")
+        open_destination("run/mirror", tmp_path, "x", tmp_path / "run")
+    open_destination("mirror", tmp_path, "x", tmp_path / "run")

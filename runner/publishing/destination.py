@@ -25,7 +25,7 @@ class DestinationError(Exception):
     """The place cannot be read or written at present."""
 
 
-class ObjectStore:
+class Destination:
     """A place for files with names such as `results/1.parquet`. DestinationError says where and why it fails."""
 
     def __init__(self, url: str) -> None:
@@ -109,15 +109,15 @@ class _Directory:
         return (name for name in names if name > after)
 
 
-def open_store(publish: str, base: Path, name: str) -> ObjectStore:
-    """The place that a config's `publish` names, and the part of it for the run of this name."""
-    return ObjectStore(publish_url(publish, base, name))
+def open_destination(publish: str, base: Path, name: str, run: Path) -> Destination:
+    """The part for the run of this name of the place that a config's `publish` names.
 
-
-def check_outside_run(place: ObjectStore, directory: Path) -> None:
-    """ConfigError where the place would be lost together with the run's directory."""
-    if place.directory is not None and place.directory.is_relative_to(directory.resolve()):
+    ConfigError where it would be lost together with the run's directory.
+    """
+    place = Destination(publish_url(publish, base, name))
+    if place.directory is not None and place.directory.is_relative_to(run.resolve()):
         raise ConfigError(f"publish: {place.url} is inside the run's own directory, and would be lost together with it")
+    return place
 
 
 def _create_folder(folder: Path) -> None:
