@@ -18,7 +18,6 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 _CANONICAL = re.compile(r"-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,5}[1-9])?")
 _NUMBER = re.compile(r"(?!-0(?:\.0+)?$)-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,6})?")
 _FRACTION = re.compile(r"(\S+?)(?:[ \t]{0,3}/[ \t]{0,3}|[ \t]{1,3}out[ \t]{1,3}of[ \t]{1,3})(\S+)", re.I)
-_RANGE = re.compile(r"[0-9][0-9.]{0,9}[ \t]{0,3}[-–—~][ \t]{0,3}[0-9][0-9.]{0,9}")
 _LONGEST = 120
 
 
@@ -52,24 +51,19 @@ class Steps:
 
     def score(self, text: str, bare: bool = False) -> Score | Malformed:
         """The score that the text is; `bare` allows neither wrapping nor a fraction."""
-        text = text.strip() if bare else bared(text)
+        text = text.strip() if bare else _bared(text)
         for suffix in self.suffixes:
             text = text.removesuffix(suffix).rstrip()
-        if fraction := None if bare else _FRACTION.fullmatch(text):
-            return self._fraction(fraction[1], fraction[2])
-        if text.lower() in WORDS:
-            found = self._on(Decimal(WORDS.index(text.lower())))
-            return Score(found.value, "number_word") if isinstance(found, Score) else found
-        if not _NUMBER.fullmatch(text):
-            if text.endswith("%") and _NUMBER.fullmatch(text[:-1].rstrip()):
-                return Malformed(Reason.OTHER_SCALE, f"{text[:40]!r} is a percentage")
-            if _RANGE.fullmatch(text):
-                return Malformed(Reason.OTHER_VALUE, f"{text[:40]!r} is a range")
-            return Malformed(Reason.OTHER_VALUE, f"{text[:40]!r} is no score")
-        found = self._on(Decimal(text))
-        if isinstance(found, Score) and "." in text and not _CANONICAL.fullmatch(text):
-            return Score(found.value, "integral_float" if self.whole else "")
-        return found
+        fraction = None if bare else _FRACTION.fullmatch(text)
+        number = _decimal(fraction[1] if fraction else text)
+        if number is None or (fraction and (most := _decimal(fraction[2])) is None):
+            reason = Reason.OTHER_SCALE if text.endswith("%") and _decimal(text[:-1].rstrip()) else Reason.OTHER_VALUE
+            return Malformed(reason, f"{text[:40]!r} is no score")
+        if fraction and most != self.high:
+            return Malformed(Reason.OTHER_SCALE, f"of {fraction[2][:40]}, where {self.high} is the most")
+        word = "number_word" if text.lower() in WORDS else ""
+        is_float = self.whole and "." in text and not fraction
+        return self._on(number, "fraction" if fraction else word or ("integral_float" if is_float else ""))
 
     def of_json(self, value: Any) -> Score | Malformed:
         """The score that a JSON value is: a number, or a text that holds one."""
@@ -77,36 +71,26 @@ class Steps:
             return self.score(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return Malformed(Reason.OTHER_VALUE, f"a value of the type {type(value).__name__} is no score")
-        found = self._on(Decimal(str(value)))
-        if isinstance(found, Score) and isinstance(value, float) and self.whole:
-            return Score(found.value, "integral_float")
-        return found
+        return self._on(Decimal(str(value)), "integral_float" if isinstance(value, float) and self.whole else "")
 
-    def _fraction(self, above: str, below: str) -> Score | Malformed:
-        if not _NUMBER.fullmatch(below) and below.lower() not in WORDS:
-            return Malformed(Reason.OTHER_VALUE, f"{below[:40]!r} is no number")
-        whole = Decimal(WORDS.index(below.lower())) if below.lower() in WORDS else Decimal(below)
-        if whole != self.high:
-            return Malformed(Reason.OTHER_SCALE, f"of {below[:40]}, where {self.high} is the most")
-        found = self.score(above)
-        if isinstance(found, Score):
-            return Score(found.value, "fraction")
-        return found
-
-    def _on(self, number: Decimal) -> Score | Malformed:
+    def _on(self, number: Decimal, coercion: str = "") -> Score | Malformed:
         if not self.low <= number <= self.high:
             return Malformed(Reason.OUT_OF_RANGE, f"{str(number)[:40]} is not from {self.low} to {self.high}")
         if (number - self.low) % self.step:
             reason = Reason.NOT_INT if self.whole and number % 1 else Reason.OTHER_VALUE
             return Malformed(reason, f"{str(number)[:40]} is not a step of {self.step} from {self.low}")
-        return Score(int(number) if self.whole else float(number))
+        return Score(int(number) if self.whole else float(number), coercion)
 
 
-def bared(text: str) -> str:
+def _decimal(text: str) -> Decimal | None:
+    if text.lower() in WORDS:
+        return Decimal(WORDS.index(text.lower()))
+    return Decimal(text) if _NUMBER.fullmatch(text) else None
+
+
+def _bared(text: str) -> str:
     """The text out of all its matched wrappers."""
     text = text.strip()
-    if len(text) > _LONGEST:
-        return text
-    while (below := inner(text)) is not None:
+    while len(text) <= _LONGEST and (below := inner(text)) is not None:
         text = below
     return text
