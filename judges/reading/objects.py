@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import folded, narrow, plain, unfenced, unwrap
@@ -62,8 +61,6 @@ class ObjectReads(ReplyForm):
     """The required fields that count; true or false and numbers become scores."""
     lines: bool = False
     """Whether `field = value` lines are a verdict too."""
-
-    _examples: frozenset[str] = PrivateAttr(default=frozenset())
 
     @model_validator(mode="after")
     def _sound(self) -> ObjectReads:
@@ -114,17 +111,6 @@ class ObjectReads(ReplyForm):
     def _narrowest(self) -> dict[str, Any]:
         """The schema without any other keys, but with those that are optional left so."""
         return closed(self.json_schema, complete=False)
-
-    def knowing(self, texts: Iterable[str]) -> ObjectReads:
-        """The same reading for replies to prompts of these texts, whose literal objects a reply may repeat."""
-        other = self.model_copy()
-        other._examples = frozenset(
-            _without_blanks(text[start:end])
-            for text in texts
-            for spans in [objects_in(text)]
-            for start, end in (() if isinstance(spans, Malformed) else spans)
-        )
-        return other
 
     def strict(self, text: str) -> Scored | None:
         """The whole text is JSON and satisfies the whole schema."""
@@ -200,7 +186,7 @@ class ObjectReads(ReplyForm):
             spans = [span for span in spans if any(map(_letters(text[slice(*span)]).__contains__, names))]
         sole = len(spans) == 1 and not outside(text, spans).strip("`* \n")
         spans = [span for span in spans if sole or not echoes.in_response(text[slice(*span)])]
-        return [span for span in spans if _without_blanks(text[slice(*span)]) not in self._examples] or spans
+        return [span for span in spans if not echoes.is_example(text[slice(*span)])] or spans
 
     def _in_lines(self, reply: ReplyText) -> dict[str, Any] | Malformed | None:
         """The verdict of `field = value` lines; None where no line gives a field."""
@@ -284,11 +270,11 @@ class ObjectReads(ReplyForm):
             json.dumps(verdict, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return Malformed(Reason.OTHER_VALUE, "a value is not valid Unicode")
-        for key, other in value.items() if len(value) > len(verdict) else ():
-            for name, schema in self._fields.items():
-                same, opposite = (_letters(key) in {p + _letters(name) for p in each} for each in (_SAME, _OPPOSITE))
-                said = coerced(schema, other) if same or opposite else None
-                if type(said) is type(verdict[name]) and (said != verdict[name]) is same:
+        for key, other in value.items():
+            for name, schema in self._fields.items() if key not in verdict else ():
+                prefix, own, rest = _letters(key).rpartition(_letters(name))
+                said = coerced(schema, other) if own and not rest and prefix in (*_SAME, *_OPPOSITE) else None
+                if type(said) is type(verdict[name]) and (said != verdict[name]) is (prefix in _SAME):
                     return Malformed(Reason.CONFLICT, f"{key[:60]!r} speaks against {name}")
         for name, other in nested(value, set(self.verdict)):
             if _canonical(coerced(self._fields[name], other)) != _canonical(verdict[name]):
@@ -302,10 +288,6 @@ def _letters(text: str) -> str:
 
 def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-def _without_blanks(text: str) -> str:
-    return "".join(narrow(text).split())
 
 
 def _stands_free(text: str, span: Span, verdicts: list[Span]) -> bool:

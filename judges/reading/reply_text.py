@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from .clean import plain
+from .json_text import objects_in
 
 RESERVED = ("answer", "verdict", "judgment", "judgement", "decision", "result", "evaluation", "conclusion")
 SCORE_WORDS = ("score", "scores", "rating", "ratings", "grade", "grades")
@@ -48,17 +49,29 @@ class Echoes:
     fields: frozenset[str] = frozenset()
     """What opens a line of the templates before a place, such as `question`."""
     responses: tuple[str, ...] = ()
+    examples: frozenset[str] = frozenset()
+    """Objects of the templates, without blanks."""
 
     @classmethod
-    def of_prompt(cls, literals: Iterable[str]) -> Echoes:
-        """The echoes of templates with this literal text between their places."""
-        lines = [_normalize(line) for text in literals for line in text.split("\n")]
+    def of_prompt(cls, texts: Iterable[str]) -> Echoes:
+        """The echoes of templates of these texts, in each of which a NUL stands for a place."""
+        texts = list(texts)
+        lines = [_normalize(line) for text in texts for line in re.split("[\n\0]", text)]
         fields = (line[:-1].strip() for line in lines if line.endswith(":") and len(line) <= _LONGEST_FIELD)
-        return cls(frozenset(filter(None, lines)), frozenset(filter(None, fields)) | _USUAL_FIELDS)
+        found = [(text, spans) for text in texts if isinstance(spans := objects_in(text), list)]
+        return cls(
+            frozenset(filter(None, lines)),
+            frozenset(filter(None, fields)) | _USUAL_FIELDS,
+            examples=frozenset("".join(text[start:end].split()) for text, spans in found for start, end in spans),
+        )
 
     def judging(self, responses: Sequence[str]) -> Echoes:
         """The same for a reply about these responses."""
         return replace(self, responses=tuple(map(_normalize, responses))) if responses else self
+
+    def is_example(self, text: str) -> bool:
+        """Whether an object is one of the prompt."""
+        return bool(self.examples) and "".join(text.split()) in self.examples
 
     def opens_field(self, line: str) -> str | None:
         """The prompt's field that the line gives again; None where it gives none."""

@@ -18,8 +18,7 @@ from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import folded, plain, unfenced
 from .places import PlacedReads, label_pattern
 from .reply_text import SCORE_WORDS, Echoes
-from .score_list import ScoreGrammar, ScoreList
-from .score_scale import Steps
+from .score_list import ScoreGrammar, ScoreList, Steps
 
 _LARGEST = 2**53
 
