@@ -146,24 +146,25 @@ def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
                 places.append(Place("label", found[0], number, at, line, found[1]))
             elif not found and (value := grammar.phrase(sentence)) and (at or reply.stands_alone(index)):
                 places.append(Place("phrase", value, number, at, line))
-        if number in marked:
+        is_last = number == reply.filled[-1]
+        if number in marked or not (index == 0 or is_last):
             continue
-        value = grammar.whole(line) if index in (0, len(reply.filled) - 1) else None
-        value = (
-            marred(line, grammar.without_literals) if value is None and index in (0, len(reply.filled) - 1) else value
-        )
-        if value is not None and number == reply.filled[-1] and reply.stands_alone(index):
+        whole = grammar.whole(line)
+        value = marred(line, grammar.without_literals) if whole is None else whole
+        if value is not None and is_last and reply.stands_alone(index):
             places.append(Place("last", value, number, 0, line))
-        found = grammar.opening(line, True) or (None if value is None else (value, ""))
-        if index == 0 and len(places) == before and found and (re.search(r"\w", found[1]) or not reply.goes_on(number)):
-            places.append(Place("lead", found[0], number, 0, line, found[1]))
+        lead = index == 0 and len(places) == before and (grammar.opening(line, True) or (value, ""))
+        if lead and lead[0] is not None and (re.search(r"\w", lead[1]) or not reply.goes_on(number)):
+            places.append(Place("lead", lead[0], number, 0, line, lead[1]))
     return [*places, *grammar.lists(reply)]
 
 
 def _marks(reply: ReplyText, grammar: Grammar) -> Iterator[Place]:
     """The verdicts in double brackets, boxes and tags."""
+    matches = list(_mark_pattern(grammar.labels).finditer(reply.text)) if reply.filled else []
+    if not matches:
+        return
     starts = list(accumulate((len(line) + 1 for line in reply.text.split("\n")), initial=0))
-    matches = _mark_pattern(grammar.labels).finditer(reply.text) if reply.filled else ()
     unique = {(bisect_right(starts, match.start()) - 1, match[0]): match for match in matches}
     for (number, _), match in unique.items():
         if reply.own[number]:
@@ -224,9 +225,9 @@ def labelled_values(
         for _, sentence in reply.sentences(number) if reply.own[number] else ():
             text = BULLET.sub("", sentence, count=1)
             while match := pattern.match(text):
-                name = names[folded(match["label"])]
-                given = value_of(name, match["value"].strip())
-                if given is None:
+                name = names.get(folded(match["label"]))
+                given = value_of(name, match["value"].strip()) if name else None
+                if name is None or given is None:
                     break
                 value, text = given[0], given[1].lstrip(" ,;|")
                 if isinstance(value, Malformed):

@@ -26,6 +26,7 @@ _SENTENCE_END = re.compile(r"(?:(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"”*_)]{0
 _QUOTED_LINE = re.compile(r"[ \t]*[>|]")
 _FENCE = re.compile("```|~~~|\"\"\"|'''")
 _QUOTE_MARK = re.compile(r"(?P<opens>(?<!\S)\"(?=\w)|“)|\"|”")
+_QUOTES = re.compile('["“”]')
 _GOES_ON = re.compile(r"[a-z,-]\Z", re.I)
 BULLET = re.compile(r"\A(?:[-•‣–][ \t]+|#{1,6}[ \t]*)+")
 _PARTY = re.compile(
@@ -141,7 +142,8 @@ class ReplyText:
 
     def _fenced(self) -> Iterator[int]:
         """The lines within a fence, and those that open or close one. A last fence left open is none."""
-        toggles = [number for number in self.filled if len(_FENCE.findall(self.lines[number])) % 2]
+        fenced = self.filled if _FENCE.search(self.text) else []
+        toggles = [number for number in fenced if len(_FENCE.findall(self.lines[number])) % 2]
         for start, end in zip(toggles[::2], toggles[1::2], strict=False):
             yield from range(start, end + 1)
 
@@ -171,6 +173,8 @@ class ReplyText:
     @cached_property
     def _within_quotes(self) -> list[bool]:
         """Line by line, whether a quotation that was opened above it in its paragraph goes on."""
+        if '"' not in self.text and "“" not in self.text:
+            return [False] * len(self.lines)
         within, is_open = [], False
         for line in self.lines:
             is_open = is_open and bool(line)
@@ -186,7 +190,7 @@ class ReplyText:
             sentence = line[start:end].strip()
             if sentence and not is_open:
                 yield place, sentence
-            is_open ^= sum(map(sentence.count, '"“”')) % 2 == 1
+            is_open ^= len(_QUOTES.findall(sentence)) % 2 == 1
             start = end
 
 

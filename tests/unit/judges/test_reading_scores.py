@@ -231,6 +231,7 @@ def test_scores_by_name() -> None:
     assert told(NAMED, '{"Accuracy": 4}') == "labels"
     assert told(NAMED, "Accuracy: 4\nAccuracy: 3") == "conflict"
     assert told(NAMED, "1. 4\n2. 3") == "other_value"
+    assert told(NAMED, "Accuracy: 4\nToneofvoice: 3") == "no_verdict"
 
 
 def test_a_reply_that_ran_out_of_tokens_is_read_only_where_it_is_closed() -> None:
