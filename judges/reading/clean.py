@@ -13,8 +13,8 @@ from functools import lru_cache
 from ..outcome import Reason
 
 # Zero-width and bidi marks, BOM, soft hyphen: dropped. No-break and ideographic blanks: a blank.
-_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
-_NARROW: dict[int, str] = {ord(mark): "" for mark in _INVISIBLE}
+INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+_NARROW: dict[int, str] = {ord(mark): "" for mark in INVISIBLE}
 _NARROW |= {0x00A0: " ", 0x202F: " ", 0x3000: " ", ord("、"): ",", ord("【"): "[", ord("】"): "]"}
 # Full-width ASCII to ASCII, but for what could change an object's structure (quotes, backslash, brackets, braces).
 _NARROW |= {0xFF00 + n: chr(0x20 + n) for n in range(1, 95) if chr(0x20 + n) not in "\"'\\{}[]"}
