@@ -15,6 +15,7 @@ from typing import Any
 
 from .item import Item
 from .judge import Judge
+from .reading.clean import INVISIBLE
 from .template import Template, parse_template
 
 VERSION = "1"
@@ -45,8 +46,7 @@ _PHRASE = 5
 """So many words of the prompt in a row are a sign wherever they stand."""
 _OPENS = re.compile(r"[\w][\w '’/()-]{0,40}:[ \t]*\Z")
 
-_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
-_VISIBLE = dict.fromkeys(map(ord, _INVISIBLE), "") | {0xFF00 + n: chr(0x20 + n) for n in range(1, 95)} | {0x00A0: " "}
+_VISIBLE = dict.fromkeys(map(ord, INVISIBLE), "") | {0xFF00 + n: chr(0x20 + n) for n in range(1, 95)} | {0x00A0: " "}
 """What a reader does not see is dropped, and full-width characters are ASCII: tokens are hidden that way."""
 
 _CHAT = re.compile(

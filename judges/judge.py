@@ -17,7 +17,7 @@ from .condition import Condition
 from .item import Item, text_of
 from .outcome import Malformed, Reading, Reply, Scored
 from .python_judges import check_scores_method, check_verdict, code_of, load_object
-from .reading import AnyReads, ChoiceReads, Echoes, ObjectReads, Place, ScoresReads, places_in, read
+from .reading import AnyReads, ChoiceReads, Echoes, Place, ScoresReads, places_in, read
 from .sampling import Sampling
 from .scoring import Scale, scales_of, scores_of
 from .sentence_keys import as_lines, keyed_sentences
@@ -196,14 +196,14 @@ class Judge:
 
     def read(self, reply: Reply, count: int = 1) -> Reading:
         """What the whole reply says of the `count` items it was asked about, or why it says nothing."""
-        reads = self._reads
+        reads = self._spec.reads
         if isinstance(reads, ScoresReads) and self._spec.is_list:
             reads = reads.counted(count)
         return read(reads, reply, self._echoes)
 
     def places(self, reply: Reply) -> list[Place]:
         """Where in the reply verdicts stand, whether or not they agree: for people who write a judge."""
-        return places_in(self._reads, reply, self._echoes)
+        return places_in(self._spec.reads, reply, self._echoes)
 
     def judged_texts(self, items: Sequence[Item]) -> tuple[str, ...]:
         """The items' texts under judgment, for `Reply.judged`: all but question, reference and documents."""
@@ -251,20 +251,9 @@ class Judge:
         return self._spec.official.contains in (text or "").strip().lower()
 
     @cached_property
-    def _reads(self) -> AnyReads:
-        reads = self._spec.reads
-        if not isinstance(reads, ObjectReads):
-            return reads
-        # A place is never part of an example: the item's text decides what stands there.
-        return reads.knowing(["\0".join(part.literals) for part in self._parts] + [self.json_hint or ""])
-
-    @cached_property
     def _echoes(self) -> Echoes:
-        return Echoes.of_prompt(literal for part in self._parts for literal in part.literals)
-
-    @property
-    def _parts(self) -> list[Template]:
-        return [part for parts in self._parsed.values() for part in parts.values()]
+        texts = ["\0".join(part.literals) for parts in self._parsed.values() for part in parts.values()]
+        return Echoes.of_prompt([*texts, self.json_hint or ""])
 
     @cached_property
     def meaning(self) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from .outcome import Malformed
 from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads
 from .reading.json_schema import fault
-from .reading.json_text import JsonFault, load
+from .reading.json_text import load
 
 _MOST_VALUES = 101
 """A scale of more values is given as numbers of any size."""
@@ -34,10 +35,8 @@ class Constraint:
             return text.strip() in self.choices
         if self.pattern is not None:
             return re.fullmatch(self.pattern, text.strip()) is not None
-        try:
-            return self.schema is not None and fault(self.schema, load(text)) is None
-        except JsonFault:
-            return False
+        value = load(text)
+        return self.schema is not None and not isinstance(value, Malformed) and fault(self.schema, value) is None
 
 
 def constraint_of(reads: AnyReads, count: int = 1) -> Constraint:

@@ -18,7 +18,7 @@ from .outcome import Malformed, Outcome, Reason, Reply
 from .output_constraint import Constraint, constraint_of
 from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads
 from .reading.clean import after_reasoning
-from .reading.score_scale import WORDS
+from .reading.score_list import WORDS
 
 INSTRUCTION = "Copy the verdict out of this text. If it has none, answer NONE."
 NONE = "NONE"

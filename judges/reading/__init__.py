@@ -3,7 +3,7 @@
 What all kinds share happens here, in this order: a refusal, a filter or a cut by the endpoint; the strict grammar; the
 reasoning block cut off; the kind's tolerant grammar, in which a verdict counts only where it stands (`places`); a
 refusal in words. A kind is a `ReplyForm` with `strict`, `tolerant`, `read_cut`, `places`, `verdict_types` and
-`response_schema`; adding one is a new file and its name in `Reads`.
+`response_schema`: words and scores are `PlacedReads` with a `Grammar`, objects read JSON.
 """
 
 from __future__ import annotations
@@ -81,9 +81,11 @@ def read(reads: AnyReads, reply: Reply, echoes: Echoes = NO_ECHOES) -> Reading:
         reading = reading if isinstance(reading, Scored) else Malformed(Reason.TRUNCATED, f"finish_reason {finish}")
     else:
         reading = reads.strict(answer) or reads.tolerant(narrowed, echoes)
-    return (
-        _with_refusal(reading, answer) if answer == text else _noting(_with_refusal(reading, answer), "reasoning_cut")
-    )
+    reading = _with_refusal(reading, answer)
+    if answer == text or not isinstance(reading, Scored):
+        return reading
+    notes = (*reading.provenance.notes, "reasoning_cut")
+    return replace(reading, provenance=replace(reading.provenance, notes=notes))
 
 
 def places_in(reads: AnyReads, reply: Reply, echoes: Echoes = NO_ECHOES) -> list[Place]:
@@ -105,12 +107,6 @@ def _with_refusal(reading: Reading, answer: str) -> Reading:
     if isinstance(reading, Malformed) and reading.reason == Reason.NO_VERDICT and opens_like_a_refusal(answer):
         return Malformed(Reason.REFUSAL_LIKE, _excerpt(answer))
     return reading
-
-
-def _noting(reading: Reading, note: str) -> Reading:
-    if not isinstance(reading, Scored):
-        return reading
-    return replace(reading, provenance=replace(reading.provenance, notes=(*reading.provenance.notes, note)))
 
 
 def _excerpt(text: str) -> str:

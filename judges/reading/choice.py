@@ -13,17 +13,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from ..outcome import Malformed, Provenance, Reading, Reason, Scored
-from .clean import folded, unfenced
-from .json_text import word_of_object
-from .places import SCORE_WORDS, Place, ReplyForm, all_places, read_places
-from .reply_text import RESERVED, Echoes
-from .words import Words
+from ..outcome import Scored
+from .clean import folded
+from .reply_text import RESERVED, SCORE_WORDS
+from .words import WordReads, Words
 
 Value = bool | int | float
 
 _LONGEST = 150
-_KEYS = ("answer", "verdict", "result", "decision", "choice")
 
 
 def _of_words(value: Any) -> Any:
@@ -45,7 +42,7 @@ def _of_words(value: Any) -> Any:
     return value
 
 
-class Label(BaseModel):
+class ChoiceLabel(BaseModel):
     """One choice: other ways to write it, and what it scores."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -56,15 +53,15 @@ class Label(BaseModel):
     """What the label scores; without values the labels are only counted."""
 
 
-class ChoiceReads(ReplyForm):
+class ChoiceReads(WordReads):
     """Read one of the labels; `verdict` names the field that holds it."""
 
     kind: Literal["choice"]
     verdict: Annotated[str, Field(min_length=1)] = "choice"
     """The verdict's field, and the name of the score."""
     labels: Annotated[
-        dict[str, Label],
-        BeforeValidator(_of_words, json_schema_input_type=dict[str, Label | None] | list[str]),
+        dict[str, ChoiceLabel],
+        BeforeValidator(_of_words, json_schema_input_type=dict[str, ChoiceLabel | None] | list[str]),
         Field(min_length=2),
     ]
     """Label → how else it is written, and what it scores; or a list of labels that have neither."""
@@ -107,9 +104,9 @@ class ChoiceReads(ReplyForm):
     def grammar(self) -> Words:
         """The literals and phrases, and the labels that they may stand behind."""
         return Words(
-            tuple((text, label) for label, about in self.labels.items() for text in (label, *about.aliases)),
+            {text: label for label, about in self.labels.items() for text in (label, *about.aliases)},
             (*RESERVED, *SCORE_WORDS, "choice", "winner", self.verdict, *self.verdict_labels),
-            tuple((phrase, label) for label, phrases in self.phrases.items() for phrase in phrases),
+            {phrase: label for label, phrases in self.phrases.items() for phrase in phrases},
             lead_colon=False,
         )
 
@@ -122,40 +119,6 @@ class ChoiceReads(ReplyForm):
         """Label → what it scores."""
         return {label: about.value for label, about in self.labels.items()}
 
-    def response_schema(self) -> dict[str, Any] | None:
-        """A bare label is asked for, so there is no object to ask for."""
-        return None
-
     def strict(self, text: str) -> Scored | None:
         """The label as it was asked for; blanks around it do not matter, its case does."""
-        return self._scored(text.strip(), "strict") if text.strip() in self.labels else None
-
-    def read_cut(self, text: str, echoes: Echoes) -> Reading:
-        """What may be read of a reply that ran out of tokens: a closed one-key object, or a lead."""
-        if text.strip().startswith("{") and isinstance(found := self._object(text), Scored):
-            return found
-        place = read_places(text, self.grammar, self, echoes, cut=True)
-        return place if isinstance(place, Malformed) else self._scored(place.value, "tolerant:lead_cut", "cut")
-
-    def places(self, text: str, echoes: Echoes) -> list[Place]:
-        """Where in the reply verdicts stand."""
-        return all_places(text, self.grammar, echoes)
-
-    def tolerant(self, text: str, echoes: Echoes) -> Reading:
-        """The label in a one-key object, or in a place."""
-        if unfenced(text).strip().startswith("{") and self.grammar.whole(text) is None:
-            return self._object(unfenced(text))
-        place = read_places(text, self.grammar, self, echoes)
-        return place if isinstance(place, Malformed) else self._scored(place.value, f"tolerant:{place.stage}")
-
-    def _object(self, text: str) -> Reading:
-        word = word_of_object(text, (*_KEYS, self.verdict, *self.verdict_labels))
-        if isinstance(word, Malformed):
-            return word
-        value = self.grammar.whole(word)
-        if value is None:
-            return Malformed(Reason.OTHER_VALUE, f"{word[:60]!r} is none of the words asked for")
-        return self._scored(value, "tolerant:object")
-
-    def _scored(self, label: str, stage: str, *notes: str) -> Scored:
-        return Scored({self.verdict: label}, Provenance(stage, notes))
+        return self.scored(text.strip(), "strict") if text.strip() in self.labels else None

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from ..outcome import Reason
 
 # Zero-width and bidi marks, BOM, soft hyphen: dropped. No-break and ideographic blanks: a blank.
-_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
-_NARROW: dict[int, str] = {ord(mark): "" for mark in _INVISIBLE}
+INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+_NARROW: dict[int, str] = {ord(mark): "" for mark in INVISIBLE}
 _NARROW |= {0x00A0: " ", 0x202F: " ", 0x3000: " ", ord("、"): ",", ord("【"): "[", ord("】"): "]"}
 # Full-width ASCII to ASCII, but for what could change an object's structure (quotes, backslash, brackets, braces).
 _NARROW |= {0xFF00 + n: chr(0x20 + n) for n in range(1, 95) if chr(0x20 + n) not in "\"'\\{}[]"}
@@ -25,7 +26,7 @@ _REASONING = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 
-# Version 1 of the refusal list: the judge says that it will not do the job.
+# The judge says that it will not do the job.
 _REFUSAL = re.compile(
     r"\b(?:i|we)(?:\s+(?:can\s?not|can['’]t|(?:won['’]t|will\s+not|would\s+not)(?:\s+be\s+able\s+to)?|could\s+not"
     r"|am\s+(?:unable|not\s+able)\s+to|(?:must\s+)?decline\s+to|refuse\s+to)|['’](?:m|re)\s+(?:unable|not\s+able)\s+to)"
@@ -43,8 +44,7 @@ _OPENING = 300
 _EMPHASIS = re.compile(
     r"(\*{1,3}|`{1,3})(?=[^\s*`])([^*`\n]{1,2000})\1(?!\w)|(?<!\w)(_{1,3})(?=[^\s_])([^_\n]{1,2000})\3(?!\w)"
 )
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+", re.M)
-_FENCE = re.compile(r"```[A-Za-z0-9_+-]{0,20}")
+_HEADING = re.compile(r"^[ \t]{0,3}#{1,6}[ \t]+", re.M)
 # A language is one of few: a label behind the marks (```A) is no language.
 _FENCE_LINE = re.compile(
     r"^[ \t]{0,8}```(?:json|jsonc|text|txt|plaintext|plain|python|markdown|md|yaml|csv|output|none)?[ \t]*(?:\n|\Z)",
@@ -93,30 +93,21 @@ def opens_like_a_refusal(text: str) -> bool:
     return _REFUSAL.search(_QUOTATION.sub(" ", text[:_OPENING])) is not None
 
 
+@lru_cache(maxsize=4096)
 def folded(text: str) -> str:
-    """A name or label without the differences that do not count: case, blanks, invisible marks, underscores."""
-    return " ".join(narrow(text).replace("_", " ").split()).casefold()
-
-
-def folded_key(key: str) -> str:
-    """A key without what does not count: case, blanks, quotes and markdown around."""
-    return "".join(narrow(key).split()).strip("\"'*_`").casefold()
+    """A name, key or literal without the differences that do not count: case, blanks, underscores, marks around."""
+    return " ".join(narrow(text).replace("_", " ").split()).strip("\"'*` ").casefold()
 
 
 def plain(text: str) -> str:
     """The text without markdown's heading marks and matched emphasis; a lone mark may stand where a digit was lost."""
     text = _HEADING.sub("", text) if "#" in text else text
-    return (_EMPHASIS.sub(r"\2\4", text) if "*" in text or "`" in text or "_" in text else text).strip()
-
-
-def without_fences(text: str) -> str:
-    """The text with the marks of code fences turned into line ends."""
-    return _FENCE.sub("\n", text)
+    return _EMPHASIS.sub(r"\2\4", text) if "*" in text or "`" in text or "_" in text else text
 
 
 def unfenced(text: str) -> str:
     """The text without the lines that open or close a code fence; what else stands on such a line is kept."""
-    return _FENCE_LINE.sub("", text)
+    return _FENCE_LINE.sub("", text).strip()
 
 
 def inner(text: str) -> str | None:

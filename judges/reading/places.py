@@ -12,39 +12,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Protocol
+from itertools import accumulate
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from ..outcome import Malformed, Reason
+from ..outcome import Malformed, Reading, Reason, Scored
 from .clean import folded, plain, unfenced
 from .reply_text import BULLET, RESERVED, Echoes, ReplyText
 
-SCORE_WORDS = ("score", "scores", "rating", "ratings", "grade", "grades")
-
-STAGES = ("mark", "tag", "label", "last", "lead", "phrase")
+STAGES = ("mark", "label", "last", "lead", "phrase")
 """Places in a longer reply, the safest first: the stage of a verdict that stands in several is the first of them."""
 
-
 _LONGEST_LITERAL = 300
-
-
-_MARK = re.compile(r"\[\[([^\[\]\n]{1,120})\]\]|\\boxed\{(?:\\text\{)?([^{}\n]{1,120})\}")
-
 _CLAUSE_END = re.compile(r"(?<=[.!?…])[\"”’)*_]{0,3}\s+|(?<=[。！？])|\s*[—–;]\s*|\s+-{1,2}\s+|\n+")
-
-
 _OPENING = (
     r"(?:(?:therefore|thus|hence|so|overall|finally|accordingly|in[ \t]+(?:conclusion|summary))\b[,:]?[ \t]+)?"
     r"(?:I[ \t]+(?:(?:have|will|would)[ \t]+)?set[ \t]+)?"
     r"(?:(?:here[ \t]+(?:is|are)|this[ \t]+is|these[ \t]+are|my|our|the|your|final|overall|updated|revised|corrected)"
     r"[ \t]+){0,4}"
 )
-
-
 _TAKES_BACK = (
     *("wait", "actually", "correction", "on reflection", "on second thought", "on second thoughts"),
     *("on closer reading", "hold on", "hmm", "oops", "sorry", "scratch that"),
@@ -56,8 +47,10 @@ _TAKES_BACK = (
 _NEGATES = frozenset({"no", "not", "nope", "false", "wrong"})
 """What takes a verdict back as a sentence of its own."""
 _INTERJECTION = re.compile(
-    r"(?:(?:so|then|or|rather|well|oh|hmm+|and|but|yet|still|maybe|perhaps|now|it is|it's)\b[,.… ]*)+", re.I
+    r"(?:(?:so|then|or|rather|well|oh|hmm+|and|but|yet|still|maybe|perhaps|now|it is|it's)\b[,:.… ]*)+", re.I
 )
+_BESIDE = frozenset({"not", "or", "and", "nor", "neither", "either", "maybe", "perhaps", "probably"})
+"""Words beside a literal with which it is no verdict, though nothing else is said: `not B`, `A or B`."""
 _HEDGE = re.compile(
     r"[\s,;:*_(—–-]{0,6}(?:but|if|although|though|however|except|unless|provided|partially|partly|mostly|only|maybe|perhaps|or"
     r"|and[ \t]+(?:yes|no)|nor|in[ \t]+part)\b",
@@ -80,30 +73,38 @@ class Place:
     @property
     def shown(self) -> Any:
         """The verdict as plain data."""
-        return getattr(self.value, "values", self.value)
+        return getattr(self.value, "scores", self.value)
 
 
-class Grammar(Protocol):
+class Grammar:
     """What a kind of reading takes for a literal."""
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels that a verdict may stand behind."""
+    labels: tuple[str, ...]
+    """What a verdict may stand behind."""
 
     def whole(self, text: str) -> Any:
         """The verdict that the text is, and nothing else; a Malformed where it is a number off the scale; else None."""
+        raise NotImplementedError
 
     def opening(self, text: str, lead: bool) -> tuple[Any, str] | None:
         """(verdict or Malformed, what stands behind it) where the text opens with a literal that ends there."""
+        raise NotImplementedError
 
-    def phrases(self, sentence: str) -> Any:
+    def without_literals(self, text: str) -> str:
+        """The text with its literals taken out, wherever they stand."""
+        raise NotImplementedError
+
+    def phrase(self, sentence: str) -> Any:
         """The verdict that a declared phrase at the sentence's start or end gives; None where there is none."""
+        return None
 
-    def blocks(self, reply: ReplyText) -> list[Place]:
-        """Places of several lines, if the kind has such."""
+    def lists(self, reply: ReplyText) -> list[Place]:
+        """The places of several lines."""
+        return []
 
     def scale_fault(self, text: str) -> Malformed | None:
         """Why the parenthesis behind a label (`Score (1-10): 7`) names another scale."""
+        return None
 
 
 class ReplyForm(BaseModel):
@@ -132,179 +133,167 @@ class ReplyForm(BaseModel):
 
 def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
     """Every verdict that stands in a place, in the order of the text."""
-    places: list[Place] = []
-    if not reply.filled:
-        return places
-    first, last = reply.filled[0], reply.filled[-1]
-    labels = _label_pattern(grammar.labels)
-    tags = _tag_pattern(grammar.labels)
+    places = list(_marks(reply, grammar))
+    marked = {place.line for place in places}
+    labels = label_pattern(grammar.labels)
     for index, number in enumerate(reply.filled):
         if not reply.own[number]:
             continue
-        line = reply.lines[number]
-        marks: dict[str, Place] = {}
-        for match in _MARK.finditer(line):
-            content = match[1] or match[2]
-            # A box holds whatever was worked out; double brackets are for verdicts alone.
-            value = _literal(grammar.whole(content), content, Reason.OTHER_VALUE if match[1] else Reason.NO_VERDICT)
-            marks[match[0]] = Place("mark", value, number, line.count(". ", 0, match.start()), line)
-        places.extend(marks.values())
-        for place, sentence in reply.sentences(number):
+        line, before = reply.lines[number], len(places)
+        for at, sentence in reply.sentences(number):
             found = _behind_label(reply, index, sentence, grammar, labels)
-            if found:
-                value, behind = found
-                places.append(Place("label", value, number, place, line, behind))
-            elif (value := grammar.phrases(plain(sentence))) is not None and (place or reply.stands_alone(index)):
-                places.append(Place("phrase", value, number, place, line))
-        if number == last and reply.stands_alone(index):
-            value = grammar.whole(line)
-            value = _marred(line, grammar) if value is None else value
-            places += [] if value is None else [Place("last", value, number, 0, line)]
-        lead = None
-        if number == first and not (places and places[-1].line == number):
-            whole = grammar.whole(line)
-            lead = grammar.opening(plain(line), True) or (None if whole is None else (whole, ""))
-            if lead is None and (marred := _marred(line, grammar)):
-                lead = marred, ""
-        if lead and (_is_malformed(lead[0]) or re.search(r"\w", lead[1]) or not reply.goes_on(number)):
+            if found and not (isinstance(found[0], Malformed) and number in marked):
+                places.append(Place("label", found[0], number, at, line, found[1]))
+            elif not found and (value := grammar.phrase(sentence)) and (at or reply.stands_alone(index)):
+                places.append(Place("phrase", value, number, at, line))
+        is_last = number == reply.filled[-1]
+        if number in marked or not (index == 0 or is_last):
+            continue
+        whole = grammar.whole(line)
+        value = marred(line, grammar.without_literals) if whole is None else whole
+        if value is not None and is_last and reply.stands_alone(index):
+            places.append(Place("last", value, number, 0, line))
+        lead = index == 0 and len(places) == before and (grammar.opening(line, True) or (value, ""))
+        if lead and lead[0] is not None and (re.search(r"\w", lead[1]) or not reply.goes_on(number)):
             places.append(Place("lead", lead[0], number, 0, line, lead[1]))
-    for match in tags.finditer(reply.text):
-        number = reply.text.count("\n", 0, match.start())
+    return [*places, *grammar.lists(reply)]
+
+
+def _marks(reply: ReplyText, grammar: Grammar) -> Iterator[Place]:
+    """The verdicts in double brackets, boxes and tags."""
+    matches = list(_mark_pattern(grammar.labels).finditer(reply.text)) if reply.filled else []
+    if not matches:
+        return
+    starts = list(accumulate((len(line) + 1 for line in reply.text.split("\n")), initial=0))
+    unique = {(bisect_right(starts, match.start()) - 1, match[0]): match for match in matches}
+    for (number, _), match in unique.items():
         if reply.own[number]:
-            value = _literal(grammar.whole(match[2]), match[2], Reason.OTHER_VALUE)
-            places.append(Place("tag", value, number, 0, match[0]))
-    places = [place for place in places if not reply.is_within_list(place.line, place.value)]
-    return [*places, *grammar.blocks(reply)]
-
-
-def _marred(line: str, grammar: Grammar) -> Malformed | None:
-    """Why a line such as `A..` or `~~A~~` is no verdict: what it says is not known, but it is not nothing."""
-    bare = line.strip(" .,:;!~*_-\"'`“”")
-    if bare == line or grammar.whole(line) is not None or grammar.whole(bare) is None:
-        return None
-    return Malformed(Reason.OTHER_VALUE, repr(line[:40]))
-
-
-def labelled_values(
-    reply: ReplyText, names: Mapping[str, str], value_of: Callable[[str, str], Any]
-) -> dict[str, tuple[int, Any]] | Malformed:
-    """Name → (line, value) of each name that opens a line or sentence with its value behind; all given must agree.
-
-    `names`: folded → name. `value_of` takes a name and the text behind its label; None: that is no value.
-    """
-    found: dict[str, tuple[int, Any]] = {}
-    pattern = _label_pattern(tuple(names))
-    for number in reply.filled:
-        if not reply.own[number]:
-            continue
-        for _, sentence in reply.sentences(number):
-            match = pattern.match(plain(BULLET.sub("", sentence, count=1)))
-            name = names.get(folded(match["label"])) if match else None
-            if match is None or name is None or (value := value_of(name, match["value"].strip())) is None:
-                continue
-            if isinstance(value, Malformed):
-                return value
-            if name in found and json.dumps(found[name][1]) != json.dumps(value):
-                return Malformed(Reason.CONFLICT, f"lines that differ in {name}")
-            found[name] = (number, value)
-    return found
-
-
-def settle(reply: ReplyText, places: list[Place], retractions: Sequence[str], grammar: Grammar) -> Place | Malformed:
-    """The one verdict of the places, at the safest of them; Malformed where they differ or it is taken back."""
-    own = [place for place in places if place.line not in reply.of_prompt]
-    places = own or places
-    sound = [place for place in places if not _is_malformed(place.value)]
-    faults = [place.value for place in places if _is_malformed(place.value)]
-    if faults and not (sound and all(fault.reason == Reason.NO_VERDICT for fault in faults)):
-        fault = min(faults, key=lambda fault: fault.reason == Reason.NO_VERDICT)
-        return fault if fault.reason != Reason.NO_VERDICT else Malformed(Reason.OTHER_VALUE, fault.detail)
-    if not sound:
-        return Malformed(Reason.NO_VERDICT)
-    if any(place.value != sound[0].value for place in sound):
-        return Malformed(Reason.CONFLICT, "verdicts that differ stand where a verdict counts")
-    for place in sound:
-        if place.stage in ("lead", "label") and _HEDGE.match(place.behind):
-            return Malformed(Reason.CONFLICT, f"a condition stands right behind it: {place.behind.strip()[:40]!r}")
-    if fault := taken_back(reply, sound, retractions, grammar):
-        return fault
-    return min(sound, key=lambda place: STAGES.index(place.stage))
-
-
-def taken_back(
-    reply: ReplyText, places: Sequence[Place], retractions: Sequence[str], grammar: Grammar
-) -> Malformed | None:
-    """What behind the last of the places takes the verdict back."""
-    last = max(places, key=lambda place: (place.line, place.sentence))
-    behind = [last.behind] if last.stage in ("lead", "label") else []
-    if behind and isinstance(last.value, bool | str):
-        behind = [*behind, *last.behind.split(",")]
-    rest = [
-        sentence
-        for number in reply.filled
-        if number >= last.line and reply.own[number]
-        for place, sentence in reply.sentences(number)
-        if number > last.line or place > last.sentence
-    ]
-    opens = _opening_pattern((*_TAKES_BACK, *retractions))
-    for clause in (clause for text in (*behind, *rest) for clause in _CLAUSE_END.split(text)):
-        clause = plain(clause).lstrip(" ,.:;…-–—(*_")
-        if not clause or (len(clause) > _LONGEST_LITERAL and not opens.match(clause)):
-            continue
-        if opens.match(clause):
-            return Malformed(Reason.CONFLICT, f"the verdict is taken back: {clause[:40]!r}")
-        if clause.rstrip(" .!").lower() in _NEGATES and grammar.whole(clause) is None:
-            return Malformed(Reason.CONFLICT, f"the verdict is denied: {clause[:40]!r}")
-        opposite = grammar.whole(_INTERJECTION.sub("", clause, count=1).rstrip(" ,"))
-        if opposite is not None and not _is_malformed(opposite) and opposite != last.value:
-            return Malformed(Reason.CONFLICT, f"another verdict stands free behind it: {clause[:40]!r}")
-    return None
-
-
-def opens_by_taking_back(text: str, retractions: Sequence[str]) -> str | None:
-    """The first sentence of a text that takes back what stands before it; None where there is none."""
-    opens = _opening_pattern((*_TAKES_BACK, *retractions))
-    clauses = (plain(clause).lstrip(" ,.:;…-–—(*_") for clause in _CLAUSE_END.split(text))
-    return next((clause[:40] for clause in clauses if opens.match(clause)), None)
+            content = match["mark"] or match["box"] or match["content"]
+            # A box holds whatever was worked out; the others are for verdicts alone.
+            fault = Malformed(Reason.NO_VERDICT if match["box"] else Reason.OTHER_VALUE, f"{content[:60]!r}")
+            value = grammar.whole(content)
+            sentence = reply.text.count(". ", starts[number], match.start())
+            yield Place("mark", fault if value is None else value, number, sentence, reply.lines[number])
 
 
 def _behind_label(
     reply: ReplyText, index: int, sentence: str, grammar: Grammar, labels: re.Pattern[str]
 ) -> tuple[Any, str] | None:
     """(verdict or Malformed, what stands behind it) of a sentence that opens with a label; None where it has none."""
-    match = labels.match(plain(BULLET.sub("", sentence, count=1)))
+    match = labels.match(BULLET.sub("", sentence, count=1))
     if match is None:
         return None
     text = match["value"].strip()
     if not text:
         following = reply.filled[index + 1 :][:1]
-        if not following or not reply.own[following[0]]:
+        if not following or not reply.own[following[0]] or labels.match(reply.lines[following[0]]):
             return None
-        text = plain(reply.lines[following[0]])
-        if labels.match(text):
-            return None
+        text = reply.lines[following[0]]
     while (again := labels.match(text)) is not None and again["value"].strip():
         text = again["value"].strip()
     if match["note"] and (fault := grammar.scale_fault(match["note"].strip())):
         return fault, ""
     if found := grammar.opening(text, False):
         return found
-    words = text.split()
-    if len(words) <= 3 or text[:1].isdigit():
-        return Malformed(Reason.NO_VERDICT, f"{sentence[:80]!r} names no verdict"), ""
+    wrong = marred(text, grammar.without_literals)
+    if wrong is None and (len(text.split()) <= 3 or text[:1].isdigit()):
+        wrong = Malformed(Reason.NO_VERDICT, f"{sentence[:80]!r} names no verdict")
+    return (wrong, "") if wrong else None
+
+
+def marred(text: str, without_literals: Callable[[str], str]) -> Malformed | None:
+    """Why a text such as `A..`, `~~A~~` or `not A` is no verdict: what it says is not known, but it is not nothing."""
+    if len(text) > _LONGEST_LITERAL:
+        return None
+    rest = without_literals(text)
+    if rest == text or not set(re.findall(r"\w+", rest.lower())) <= _BESIDE:
+        return None
+    return Malformed(Reason.OTHER_VALUE, f"{text[:40]!r} is no plain verdict")
+
+
+def labelled_values(
+    reply: ReplyText, names: Mapping[str, str], value_of: Callable[[str, str], tuple[Any, str] | None]
+) -> dict[str, tuple[int, Any]] | Malformed:
+    """Name → (line, value) of each name that opens a line or sentence with its value behind; all given must agree.
+
+    `names`: folded → name. `value_of` takes a name and the text behind its label, and gives the value and the text
+    behind it, which another name may open; None: that is no value.
+    """
+    found: dict[str, tuple[int, Any]] = {}
+    pattern = label_pattern(tuple(names))
+    for number in reply.filled:
+        for _, sentence in reply.sentences(number) if reply.own[number] else ():
+            text = BULLET.sub("", sentence, count=1)
+            while match := pattern.match(text):
+                name = names.get(folded(match["label"]))
+                given = value_of(name, match["value"].strip()) if name else None
+                if name is None or given is None:
+                    break
+                value, text = given[0], given[1].lstrip(" ,;|")
+                if isinstance(value, Malformed):
+                    return value
+                if name in found and json.dumps(found[name][1]) != json.dumps(value):
+                    return Malformed(Reason.CONFLICT, f"lines that differ in {name}")
+                found[name] = (number, value)
+    return found
+
+
+def settle(reply: ReplyText, places: list[Place], retractions: Sequence[str], grammar: Grammar) -> Place | Malformed:
+    """The one verdict of the places, at the safest of them; Malformed where they differ or it is taken back."""
+    places = [place for place in places if place.line not in reply.of_prompt] or places
+    sound = [place for place in places if not isinstance(place.value, Malformed)]
+    faults = [place.value for place in places if isinstance(place.value, Malformed)]
+    grave = next((fault for fault in faults if fault.reason != Reason.NO_VERDICT), None)
+    if grave:
+        return grave
+    if not sound:
+        return Malformed(Reason.OTHER_VALUE, faults[0].detail) if faults else Malformed(Reason.NO_VERDICT)
+    if any(place.value != sound[0].value for place in sound):
+        return Malformed(Reason.CONFLICT, "verdicts that differ stand where a verdict counts")
+    for place in sound:
+        if place.stage in ("lead", "label") and _HEDGE.match(place.behind):
+            return Malformed(Reason.CONFLICT, f"a condition stands right behind it: {place.behind.strip()[:40]!r}")
+    best: Place = min(sound, key=lambda place: STAGES.index(place.stage))
+    return _taken_back(reply, sound, retractions, grammar) or best
+
+
+def _taken_back(
+    reply: ReplyText, places: Sequence[Place], retractions: Sequence[str], grammar: Grammar
+) -> Malformed | None:
+    """What behind the last of the places takes the verdict back."""
+    last = max(places, key=lambda place: (place.line, place.sentence))
+    texts = [last.behind] + (last.behind.split(",") if isinstance(last.value, bool | str) else [])
+    for number in reply.filled[bisect_right(reply.filled, last.line - 1) :]:
+        if reply.own[number]:
+            texts += [text for at, text in reply.sentences(number) if (number, at) > (last.line, last.sentence)]
+    opens = _opening_pattern((*_TAKES_BACK, *retractions))
+    for clause in (clause for text in texts for clause in _clauses(text)):
+        if opens.match(clause):
+            return Malformed(Reason.CONFLICT, f"the verdict is taken back: {clause[:40]!r}")
+        if len(clause) > _LONGEST_LITERAL:
+            continue
+        if clause.rstrip(" .!").lower() in _NEGATES and grammar.whole(clause) is None:
+            return Malformed(Reason.CONFLICT, f"the verdict is denied: {clause[:40]!r}")
+        opposite = grammar.whole(_INTERJECTION.sub("", clause, count=1).rstrip(" ,"))
+        if opposite is not None and not isinstance(opposite, Malformed) and opposite != last.value:
+            return Malformed(Reason.CONFLICT, f"another verdict stands free behind it: {clause[:40]!r}")
     return None
 
 
-def _literal(value: Any, content: str, reason: Reason) -> Any:
-    return Malformed(reason, f"{content[:60]!r} is no verdict") if value is None else value
+def opens_by_taking_back(text: str, retractions: Sequence[str]) -> Malformed | None:
+    """The first sentence of a text that takes back what stands before it; None where there is none."""
+    opens = _opening_pattern((*_TAKES_BACK, *retractions))
+    taken = next((clause for clause in _clauses(plain(text)) if opens.match(clause)), None)
+    return Malformed(Reason.CONFLICT, f"the verdict is taken back: {taken[:40]!r}") if taken else None
 
 
-def _is_malformed(value: Any) -> bool:
-    return isinstance(value, Malformed)
+def _clauses(text: str) -> Iterator[str]:
+    return filter(None, (clause.strip().lstrip(" ,.:;…-–—(*_") for clause in _CLAUSE_END.split(text)))
 
 
 @lru_cache(maxsize=256)
-def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
+def label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
+    """A sentence that opens with a label, perhaps with a note in parentheses, and has a value behind."""
     words = "|".join(
         re.sub(r"(?:\\ |_|\\_)+", r"[ _]{0,3}", re.escape(label)) for label in sorted(labels, key=len, reverse=True)
     )
@@ -316,9 +305,13 @@ def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=256)
-def _tag_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    words = "|".join(map(re.escape, sorted({*labels, *RESERVED, "choice"}, key=len, reverse=True)))
-    return re.compile(rf"<({words})>\s{{0,20}}([^<>\n]{{1,200}}?)\s{{0,20}}</\1>", re.I)
+def _mark_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
+    tags = "|".join(map(re.escape, sorted({*labels, *RESERVED, "choice"}, key=len, reverse=True)))
+    return re.compile(
+        r"\[\[(?P<mark>[^\[\]\n]{1,120})\]\]|\\boxed\{(?:\\text\{)?(?P<box>[^{}\n]{1,120})\}"
+        rf"|<(?P<tag>{tags})>\s{{0,20}}(?P<content>[^<>\n]{{1,200}}?)\s{{0,20}}</(?P=tag)>",
+        re.I,
+    )
 
 
 @lru_cache(maxsize=256)
@@ -327,33 +320,55 @@ def _opening_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?:(?:oh|no|and|but|well|hmm+),?[ \t]+)?(?:{each})", re.I)
 
 
-def all_places(text: str, grammar: Grammar, echoes: Echoes) -> list[Place]:
-    """Every place of the reply, or the one that it is as a whole."""
-    whole = grammar.whole(unfenced(text).strip())
-    if whole is None or _is_malformed(whole):
-        return find_places(ReplyText(text, echoes), grammar)
-    return [Place("whole", whole, 0, 0, text.strip())]
+class PlacedReads(ReplyForm):
+    """What the readings have in common whose verdict is a literal in a place; each gives its `grammar`."""
 
+    @property
+    def grammar(self) -> Grammar:
+        """The literals, and what they may stand behind."""
+        raise NotImplementedError
 
-def read_places(text: str, grammar: Grammar, form: ReplyForm, echoes: Echoes, cut: bool = False) -> Place | Malformed:
-    """The verdict of a reply that is a literal as a whole, or holds one in a place.
+    def whole(self, text: str) -> Reading | None:
+        """What the whole text is read as, if it is nothing but a verdict, or one that is malformed."""
+        raise NotImplementedError
 
-    `cut`: the endpoint says that the reply goes on behind its end. Then only a lead with something behind it counts.
-    """
-    whole = None if cut else grammar.whole(unfenced(text).strip())
-    if whole is not None and not _is_malformed(whole) and not (_is_malformed(whole) and "\n" in text.strip()):
-        return whole if _is_malformed(whole) else Place("whole", whole, 0, 0, text.strip())
-    reply = ReplyText(text, echoes)
-    places = find_places(reply, grammar)
-    if not cut:
-        return settle(reply, places, form.retractions, grammar)
-    end = text.rstrip()
-    leads = [place for place in places if place.stage == "lead" and not _is_malformed(place.value)]
-    # A paragraph that the reply ends with may have been going on, and so may its last number.
-    leads = [place for place in leads if "\n" not in place.text or not end.endswith(place.text.rstrip())]
-    if not leads or not (len(reply.filled) > 1 or re.search(r"\w\W", leads[0].behind)):
-        return Malformed(Reason.TRUNCATED, "no verdict leads the reply")
-    found = settle(
-        reply, [place for place in places if place.line < reply.filled[-1] or place in leads], form.retractions, grammar
-    )
-    return found if isinstance(found, Malformed) else leads[0]
+    def scored(self, value: Any, stage: str, *notes: str) -> Scored:
+        """The outcome of a literal."""
+        raise NotImplementedError
+
+    def response_schema(self) -> dict[str, Any] | None:
+        """Bare words or numbers are asked for, so there is no object to ask for."""
+        return None
+
+    def tolerant(self, text: str, echoes: Echoes) -> Reading:
+        """The verdict of a reply that is a literal as a whole, or holds one in a place."""
+        if whole := self.whole(unfenced(text)):
+            return whole
+        reply = ReplyText(text, echoes)
+        place = settle(reply, find_places(reply, self.grammar), self.retractions, self.grammar)
+        return place if isinstance(place, Malformed) else self.scored(place.value, f"tolerant:{place.stage}")
+
+    def read_cut(self, text: str, echoes: Echoes) -> Reading:
+        """What may be read of a reply that ran out of tokens: a closed object or list, or a lead."""
+        if text.startswith(("{", "[")) and isinstance(whole := self.whole(text.strip()), Scored):
+            return whole
+        reply = ReplyText(text, echoes)
+        places = find_places(reply, self.grammar)
+        # A paragraph that the reply ends with may have been going on, and so may its last number.
+        leads = [
+            place
+            for place in places
+            if place.stage == "lead" and not ("\n" in place.text and text.strip().endswith(place.text.strip()))
+        ]
+        if not leads or not (len(reply.filled) > 1 or re.search(r"\w\W", leads[0].behind)):
+            return Malformed(Reason.TRUNCATED, "no verdict leads the reply")
+        sure = [place for place in places if place.line < reply.filled[-1] or place in leads]
+        found = settle(reply, sure, self.retractions, self.grammar)
+        return found if isinstance(found, Malformed) else self.scored(found.value, "tolerant:lead_cut", "cut")
+
+    def places(self, text: str, echoes: Echoes) -> list[Place]:
+        """Every place of the reply, or the one that it is as a whole."""
+        whole = self.grammar.whole(unfenced(text))
+        if whole is not None and not isinstance(whole, Malformed):
+            return [Place("whole", whole, 0, 0, text.strip())]
+        return find_places(ReplyText(text, echoes), self.grammar)

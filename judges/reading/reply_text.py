@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from .clean import plain
+from .json_text import objects_in
 
 RESERVED = ("answer", "verdict", "judgment", "judgement", "decision", "result", "evaluation", "conclusion")
+SCORE_WORDS = ("score", "scores", "rating", "ratings", "grade", "grades")
 
 _MOST_LINES = 5000
-_LONGEST_INTRODUCTION = 300
 _LONGEST_LINE = 20_000
+_LONGEST_INTRODUCTION = 300
 _LONGEST_FIELD = 40
 _SENTENCE_END = re.compile(r"(?:(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"”*_)]{0,3}\s+|(?<=[。！？]))(?=\S)")
-_QUOTED_LINE = re.compile(r"[ \t]*(?:>|\|)")
+_QUOTED_LINE = re.compile(r"[ \t]*[>|]")
 _FENCE = re.compile("```|~~~|\"\"\"|'''")
 _QUOTE_MARK = re.compile(r"(?P<opens>(?<!\S)\"(?=\w)|“)|\"|”")
-_NUMBER_LINE = re.compile(r"[-•*(#\s]*[0-9]")
+_QUOTES = re.compile('["“”]')
 _GOES_ON = re.compile(r"[a-z,-]\Z", re.I)
 BULLET = re.compile(r"\A(?:[-•‣–][ \t]+|#{1,6}[ \t]*)+")
 _PARTY = re.compile(
@@ -34,10 +35,10 @@ _PARTY = re.compile(
     re.I,
 )
 """Whose words follow a line that ends with a colon, where it names none of the judge's own (`_OWN`)."""
+_OWN = re.compile(r"\b(?:I|my|here|evaluation|verdict|judge?ment|decision|conclusion|scores?|ratings?|grades?)\b", re.I)
 _USUAL_FIELDS = frozenset(
     {"question", "response", "model response", "reference answer", "correct answer", "gold answer", "generated answer"}
 )
-_OWN = re.compile(r"\b(?:I|my|here|evaluation|verdict|judge?ment|decision|conclusion|scores?|ratings?|grades?)\b", re.I)
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,29 @@ class Echoes:
     fields: frozenset[str] = frozenset()
     """What opens a line of the templates before a place, such as `question`."""
     responses: tuple[str, ...] = ()
+    examples: frozenset[str] = frozenset()
+    """Objects of the templates, without blanks."""
 
     @classmethod
-    def of_prompt(cls, literals: Iterable[str]) -> Echoes:
-        """The echoes of templates with this literal text between their places."""
-        lines = [_normalize(line) for text in literals for line in text.split("\n")]
+    def of_prompt(cls, texts: Iterable[str]) -> Echoes:
+        """The echoes of templates of these texts, in each of which a NUL stands for a place."""
+        texts = list(texts)
+        lines = [_normalize(line) for text in texts for line in re.split("[\n\0]", text)]
         fields = (line[:-1].strip() for line in lines if line.endswith(":") and len(line) <= _LONGEST_FIELD)
-        return cls(frozenset(filter(None, lines)), frozenset(filter(None, fields)) | _USUAL_FIELDS)
+        found = [(text, spans) for text in texts if isinstance(spans := objects_in(text), list)]
+        return cls(
+            frozenset(filter(None, lines)),
+            frozenset(filter(None, fields)) | _USUAL_FIELDS,
+            examples=frozenset("".join(text[start:end].split()) for text, spans in found for start, end in spans),
+        )
 
     def judging(self, responses: Sequence[str]) -> Echoes:
         """The same for a reply about these responses."""
         return replace(self, responses=tuple(map(_normalize, responses))) if responses else self
+
+    def is_example(self, text: str) -> bool:
+        """Whether an object is one of the prompt."""
+        return bool(self.examples) and "".join(text.split()) in self.examples
 
     def opens_field(self, line: str) -> str | None:
         """The prompt's field that the line gives again; None where it gives none."""
@@ -82,53 +95,31 @@ class Echoes:
 NO_ECHOES = Echoes()
 
 
-@dataclass
 class ReplyText:
-    """The lines and sentences of a reply in which a verdict may stand."""
+    """The lines and sentences of a reply in which a verdict may stand, without markdown's emphasis."""
 
-    text: str
-    echoes: Echoes = NO_ECHOES
-    lines: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, text: str, echoes: Echoes = NO_ECHOES) -> None:
+        self.text = plain(text)
+        self.echoes = echoes
         self.lines = [line.strip() for line in self.text.split("\n")]
-
-    @cached_property
-    def filled(self) -> list[int]:
-        """The numbers of the lines that are not blank; none where there are too many, or one is too long."""
+        self._marked_lines = [line.strip() for line in text.split("\n")]
         filled = [number for number, line in enumerate(self.lines) if line]
-        too_long = len(filled) > _MOST_LINES or max(map(len, self.lines), default=0) > _LONGEST_LINE
-        return [] if too_long else filled
+        too_long = len(filled) > _MOST_LINES or max(map(len, self.lines)) > _LONGEST_LINE
+        self.filled: list[int] = [] if too_long else filled
+        """The numbers of the lines that are not blank; none where there are too many, or one is too long."""
 
     @cached_property
     def own(self) -> list[bool]:
         """Line by line, whether it is the judge's own: not quoted, fenced, introduced as another's, or an echo."""
-        if len(self.filled) == 1:
-            return [True] * len(self.lines)
-        fenced, reported, restated = self._fenced(), self._reported(), self._restated()
-        return [
-            not (fenced[number] or reported[number] or number in restated or _QUOTED_LINE.match(line))
-            and not self._echoes(line)
-            for number, line in enumerate(self.lines)
-        ]
-
-    def _echoes(self, line: str) -> bool:
-        return bool(self.echoes.responses) and _is_more_than_a_word(line) and self.echoes.in_response(line)
-
-    def _fenced(self) -> list[bool]:
-        """Line by line, whether it stands within a fence, or opens or closes one. A last fence left open is none."""
-        toggles = [number for number, line in enumerate(self.lines) if len(_FENCE.findall(line)) % 2]
-        fenced = [False] * len(self.lines)
-        for start, end in zip(toggles[::2], toggles[1::2], strict=False):
-            fenced[start : end + 1] = [True] * (end + 1 - start)
-        return fenced
-
-    def is_within_list(self, number: int, value: Any) -> bool:
-        """Whether a list of several numbers stands right beside another line of numbers, of which it may be a part."""
-        beside = self.lines[max(0, number - 1) : number] + self.lines[number + 1 : number + 2]
-        if len(getattr(value, "values", ())) < 2:
-            return False
-        return any(_NUMBER_LINE.match(line) and line != self.lines[number] for line in beside)
+        own = [True] * len(self.lines)
+        if len(self.filled) > 1:
+            for number in (*self._fenced(), *self._reported(), *self._restated()):
+                own[number] = False
+            for number in self.filled:
+                line = self.lines[number]
+                if _QUOTED_LINE.match(line) or (_is_more_than_a_word(line) and self.echoes.in_response(line)):
+                    own[number] = False
+        return own
 
     @cached_property
     def of_prompt(self) -> set[int]:
@@ -137,64 +128,69 @@ class ReplyText:
 
     def goes_on(self, number: int) -> bool:
         """Whether the next line goes on with a sentence that a line opens."""
-        following = self.lines[number + 1 : number + 2]
-        return bool(following) and following[0][:1].islower()
+        return any(following[:1].islower() for following in self.lines[number + 1 : number + 2])
 
     def stands_alone(self, index: int) -> bool:
         """Whether a filled line neither goes on with the sentence of the line above nor answers a question there."""
         if index == 0:
             return True
         number, above = self.filled[index], self.filled[index - 1]
-        line = self.lines[above]
+        line = self._marked_lines[above]
         if line.endswith(("?", "？")):
             return self.echoes.in_prompt(line)
         return above < number - 1 or _GOES_ON.search(line) is None or BULLET.match(line) is not None
 
-    def _restated(self) -> set[int]:
+    def _fenced(self) -> Iterator[int]:
+        """The lines within a fence, and those that open or close one. A last fence left open is none."""
+        fenced = self.filled if _FENCE.search(self.text) else []
+        toggles = [number for number in fenced if len(_FENCE.findall(self.lines[number])) % 2]
+        for start, end in zip(toggles[::2], toggles[1::2], strict=False):
+            yield from range(start, end + 1)
+
+    def _restated(self) -> Iterator[int]:
         """The lines that give the prompt's own fields again (`Question: …`), up to the last of them in a paragraph."""
-        restated: set[int] = set()
         start = end = -1
         for number, line in enumerate([*self.lines, ""]):
             if not line:
-                restated.update(range(start, end + 1) if start >= 0 else ())
+                yield from range(start, end + 1) if start >= 0 else ()
                 start = end = -1
             elif opening := self.echoes.opens_field(line):
                 end = number
-                if start < 0 and opening not in RESERVED:
-                    start = number
-        return restated
+                start = number if start < 0 and opening not in RESERVED else start
 
-    def _reported(self) -> list[bool]:
-        """Line by line, whether a line that ends with a colon introduces it as somebody else's words."""
-        reported, before, is_reported = [], "", False
-        for line in self.lines:
-            if before.endswith(":"):
+    def _reported(self) -> Iterator[int]:
+        """The lines of a paragraph that a line with a colon at its end introduces as somebody else's words."""
+        before, is_reported = "", False
+        for number, line in enumerate(self.lines):
+            if before.endswith((":", "：")):
                 is_reported = introduces_another(before)
             elif not line:
                 is_reported = False
-            reported.append(is_reported and bool(line))
+            if is_reported and line:
+                yield number
             before = line.rstrip(" *_`") or before
-        return reported
 
     @cached_property
-    def _open_quotes(self) -> list[int]:
-        """Line by line, whether (1 or 0) a quotation that was opened above it in its paragraph goes on."""
-        counts, is_open = [], False
+    def _within_quotes(self) -> list[bool]:
+        """Line by line, whether a quotation that was opened above it in its paragraph goes on."""
+        if '"' not in self.text and "“" not in self.text:
+            return [False] * len(self.lines)
+        within, is_open = [], False
         for line in self.lines:
             is_open = is_open and bool(line)
-            counts.append(int(is_open))
+            within.append(is_open)
             for mark in _QUOTE_MARK.finditer(line):
                 is_open = mark["opens"] is not None
-        return counts
+        return within
 
     def sentences(self, number: int) -> Iterator[tuple[int, str]]:
         """(place in the line, sentence) of a line's sentences that do not stand within a quotation."""
-        line, start, open_quotes = self.lines[number], 0, self._open_quotes[number]
+        line, start, is_open = self.lines[number], 0, self._within_quotes[number]
         for place, end in enumerate([*(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]):
-            sentence = line[start:end]
-            if not open_quotes % 2 and sentence.strip():
-                yield place, sentence.strip()
-            open_quotes += sum(map(sentence.count, '"“”'))
+            sentence = line[start:end].strip()
+            if sentence and not is_open:
+                yield place, sentence
+            is_open ^= len(_QUOTES.findall(sentence)) % 2 == 1
             start = end
 
 
@@ -206,7 +202,7 @@ def introduces_another(before: str) -> bool:
 
 def _is_more_than_a_word(line: str) -> bool:
     """Whether a line is one that a response hardly has by chance: a bare `Yes` may be anybody's."""
-    return ":" in line or "[[" in line or len(line.split()) > 2 or "<" in line or "\\boxed" in line
+    return len(line.split()) > 2 or any(mark in line for mark in (":", "[[", "<", "\\boxed"))
 
 
 def _normalize(line: str) -> str:

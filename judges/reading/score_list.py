@@ -1,7 +1,7 @@
-"""A text that is nothing but a list of scores, in one of the shapes in which judges write lists.
+"""The grammar of replies that are scores: a list in one of the shapes in which judges write lists, or one number.
 
-The whole text must fit one shape: a JSON list or object, or scores with one separator, each perhaps behind the number
-or the name of what it scores. Numbers are never searched for in a text: what is left over makes it no list.
+A number is taken as it stands or not at all: nothing is rounded, clamped or rescaled. A list must be the whole text in
+question: a JSON list or object, or scores with one separator, each perhaps behind the number of what it scores.
 """
 
 from __future__ import annotations
@@ -9,255 +9,325 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from ..outcome import Malformed, Reason
-from .clean import folded, inner
-from .json_text import JsonFault, load
-from .score_scale import Score, Steps, bared
+from .clean import folded, inner, plain
+from .json_text import load
+from .places import Grammar, Place, label_pattern, labelled_values, marred
+from .reply_text import SCORE_WORDS, ReplyText
 
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_CANONICAL = re.compile(r"-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,5}[1-9])?")
+_DECIMAL = re.compile(r"(?!-0(?:\.0+)?$)-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,6})?")
+_FRACTION = re.compile(r"(\S+?)(?:[ \t]{0,3}/[ \t]{0,3}|[ \t]{1,3}out[ \t]{1,3}of[ \t]{1,3})(\S+)", re.I)
+_LONGEST = 120
 _MOST_EACH = 80
 _MOST_WRAPPERS = 6
-_KEYS = frozenset({"score", "scores", "rating", "ratings", "grade", "grades"})
-
-_EMPHASIS = r"[*_]{0,3}"
-_HEADER = re.compile(
-    rf"#{{0,6}}[ \t]{{0,3}}{_EMPHASIS}(?:here[ \t]+(?:are|is)[ \t]+|these[ \t]+are[ \t]+)?"
-    r"(?:(?:my|the|your|final|overall)[ \t]+){0,3}(?:scores?|ratings?|grades?|verdict)"
-    rf"(?:[ \t]{{0,3}}\([ \t]*(?P<scale>[^()\n]{{1,24}})\))?{_EMPHASIS}"
-    rf"(?:[ \t]{{0,3}}[:=]{_EMPHASIS}[ \t]*\n?|[ \t]+(?:is|are)(?:[ \t]*:)?(?=[ \t\n])|[ \t]*\n)\s*",
-    re.I,
+_OF_NUMBERS = frozenset({Reason.COUNT, Reason.NOT_INT, Reason.OUT_OF_RANGE, Reason.OTHER_SCALE})
+"""Reasons for which numbers that stand alone are no verdict: they are told apart from text that holds no scores."""
+_NUMBER = rf"(?:-?[0-9]{{1,9}}(?:\.[0-9]{{1,6}})?|\b(?:{'|'.join(WORDS)})\b)"
+_ANY_NUMBER = re.compile(rf"(?<!\w){_NUMBER}(?!\w)", re.I)
+_OPENING = re.compile(
+    rf"(?P<open>[\[(\"“'`]{{0,2}})(?P<score>{_NUMBER}(?:[ \t]*(?:/|out[ \t]+of)[ \t]*{_NUMBER})?)(?P<rest>.*)",
+    re.I | re.S,
 )
-_SCALE = re.compile(r"(?:(?P<low>-?[0-9.]+)[ \t]*(?:-|–|—|to)[ \t]*|out[ \t]+of[ \t]+|/[ \t]*)(?P<high>[0-9.]+)", re.I)
-
+_ENDS = re.compile(r"\s*\Z|\.(?=\s|\Z)|[,;!。，；！](?!\d)|:(?=\s)|\s?[—–](?!\s?\d)|\s+-\s|\s*[(（]")
+"""What a number must have behind it to be whole."""
+_CLOSING = str.maketrans("[(\"“'`", "])\"”'`")
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_HEADING = re.compile(rf"(?:(?:my|the|your|final|overall)[ \t]+)*(?:{'|'.join(SCORE_WORDS)})[ \t]*\n", re.I)
+_SCALE = re.compile(
+    rf"(?:(?P<low>{_NUMBER})[ \t]*(?:-|–|—|to)[ \t]*|out[ \t]+of[ \t]+|/[ \t]*)(?P<high>{_NUMBER})", re.I
+)
 _NOUN = r"(?:questions?|q|items?|answers?|responses?|pairs?|blocks?|scores?|no\.?)"
 _LABEL = re.compile(
-    rf"{_EMPHASIS}(?:(?P<noun>{_NOUN})[ \t]{{0,3}}#?(?P<number>[0-9]{{1,4}})"
-    r"(?P<name>[ \t]{0,3}\([^()0-9\n]{1,60}\))?"
-    rf"{_EMPHASIS}(?:[ \t]{{0,3}}[:=]{_EMPHASIS}[ \t]*|\)[ \t]*|\.[ \t]+|[ \t]+(?:[-–—]|is)[ \t]+)"
-    rf"|#?(?P<plain>[0-9]{{1,4}}){_EMPHASIS}(?:[ \t]{{0,3}}[:=]{_EMPHASIS}|\)|\.(?=[ \t])){_EMPHASIS}[ \t]*"
-    r"|\((?P<braced>[0-9]{1,4})\)[ \t]*|\[(?P<bracketed>[0-9]{1,4})\][ \t]*[:=]?[ \t]*)",
+    rf"(?P<noun>{_NOUN})[ \t]{{0,3}}#?(?P<number>[0-9]{{1,4}})(?P<name>[ \t]{{0,3}}\([^()0-9\n]{{1,60}}\))?"
+    r"(?:[ \t]{0,3}[:=][ \t]*|\)[ \t]*|\.[ \t]+|[ \t]+(?:[-–—]|is)[ \t]+)"
+    r"|[(\[#]?(?P<plain>[0-9]{1,4})(?:[ \t]{0,3}[:=]|[)\]][:=]?|\.(?=[ \t]))[ \t]*",
     re.I,
 )
-_OTHER_MEANING = re.compile(
-    r"\b(?:max\w*|min\w*|out\s+of|total|average|mean|sum|weight\w*|expected|reference|human|target|example|possible)\b",
-    re.I,
-)
+_OTHER_MEANING = re.compile(r"\b(?:max\w*|min\w*|out\s+of|total|average|mean|weight\w*|reference|example)\b", re.I)
 _NEXT_LABEL = re.compile(rf"[ \t]+(?={_NOUN}[ \t]{{0,3}}#?[0-9]|\(?[0-9]{{1,4}}(?:[:=)]|\.[ \t]))", re.I)
-_BULLET = re.compile(r"^[ \t]*(?:[-•‣]|\*(?!\*))[ \t]+(?=\S)")
-_SPLITS = (
-    ("comma", re.compile(r"\s*,\s*")),
-    ("semicolon", re.compile(r"\s*;\s*")),
-    ("bar", re.compile(r"\s*\|\s*")),
-    ("line", re.compile(r"[ \t]*\r?\n\s*")),
-    ("and", re.compile(r"[ \t]+and[ \t]+", re.I)),
-)
+_BULLET = re.compile(r"^[ \t]*[-•‣*][ \t]+(?=\S)")
+_SEPARATORS = (r"\s*,\s*", r"\s*;\s*", r"\s*\|\s*", r"[ \t]*\n\s*", r"[ \t]+and[ \t]+")
+_SPLITS = tuple(re.compile(separator) for separator in _SEPARATORS)
 _BLANK = re.compile(r"[ \t]+")
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreList:
-    """The scores of a list in the order of what they score, the shape they came in and the coercions they took."""
+class Score:
+    """A score that was read, and the coercion that it took (`fraction`, `number_word`, `integral_float`)."""
 
-    values: tuple[int | float, ...]
-    shape: str = field(compare=False)
-    coercions: tuple[str, ...] = field(default=(), compare=False)
+    value: int | float
+    coercion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ListGrammar:
-    """What makes a text a list of `count` scores; with `names` each score may stand behind its name."""
+class Steps:
+    """The values from `low` to `high` that are whole steps apart."""
+
+    low: Decimal
+    high: Decimal
+    step: Decimal
+    suffixes: tuple[str, ...] = ()
+    """What may stand behind a score."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether every value is a whole number."""
+        return self.low % 1 == 0 and self.step % 1 == 0
+
+    def canonical(self, text: str) -> int | float | None:
+        """The value that the text is the one literal of; None for any other text."""
+        found = self._on(Decimal(text)) if _CANONICAL.fullmatch(text) and text != "-0" else None
+        return found.value if isinstance(found, Score) else None
+
+    def score(self, text: str, bare: bool = False) -> Score | Malformed:
+        """The score that the text is; `bare` allows neither wrapping nor a fraction."""
+        text = text.strip() if bare else _bared(text)
+        for suffix in self.suffixes:
+            text = text.removesuffix(suffix).rstrip()
+        fraction = None if bare else _FRACTION.fullmatch(text)
+        number = _decimal(fraction[1] if fraction else text)
+        if number is None or (fraction and (most := _decimal(fraction[2])) is None):
+            reason = Reason.OTHER_SCALE if text.endswith("%") and _decimal(text[:-1].rstrip()) else Reason.OTHER_VALUE
+            return Malformed(reason, f"{text[:40]!r} is no score")
+        if fraction and most != self.high:
+            return Malformed(Reason.OTHER_SCALE, f"of {fraction[2][:40]}, where {self.high} is the most")
+        word = "number_word" if text.lower() in WORDS else ""
+        is_float = self.whole and "." in text and not fraction
+        return self._on(number, "fraction" if fraction else word or ("integral_float" if is_float else ""))
+
+    def of_json(self, value: Any) -> Score | Malformed:
+        """The score that a JSON value is: a number, or a text that holds one."""
+        if isinstance(value, str):
+            return self.score(value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return Malformed(Reason.OTHER_VALUE, f"a value of the type {type(value).__name__} is no score")
+        return self._on(Decimal(str(value)), "integral_float" if isinstance(value, float) and self.whole else "")
+
+    def _on(self, number: Decimal, coercion: str = "") -> Score | Malformed:
+        if not self.low <= number <= self.high:
+            return Malformed(Reason.OUT_OF_RANGE, f"{str(number)[:40]} is not from {self.low} to {self.high}")
+        if (number - self.low) % self.step:
+            reason = Reason.NOT_INT if self.whole and number % 1 else Reason.OTHER_VALUE
+            return Malformed(reason, f"{str(number)[:40]} is not a step of {self.step} from {self.low}")
+        return Score(int(number) if self.whole else float(number), coercion)
+
+
+def _decimal(text: str) -> Decimal | None:
+    if text.lower() in WORDS:
+        return Decimal(WORDS.index(text.lower()))
+    return Decimal(text) if _DECIMAL.fullmatch(text) else None
+
+
+def _bared(text: str) -> str:
+    """The text out of all its matched wrappers."""
+    text = text.strip()
+    while len(text) <= _LONGEST and (below := inner(text)) is not None:
+        text = below
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreList:
+    """The scores of a list in the order of what they score, and the coercions they took."""
+
+    scores: tuple[int | float, ...]
+    coercions: tuple[str, ...] = field(default=(), compare=False)
+    numbered: bool = field(default=False, compare=False)
+    """Whether each stood behind the number of what it scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreGrammar(Grammar):
+    """What makes a text a list of `count` scores; with `names` each may stand behind its name."""
 
     steps: Steps
     count: int
     names: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
-    """Names under which an object may hold the list, besides the usual ones."""
+    labels: tuple[str, ...] = SCORE_WORDS
 
     @property
-    def longest(self) -> int:
-        """A longer text is no list."""
-        names = sum(map(len, self.names))
-        return 200 + names + _MOST_EACH * self.count
+    def _single(self) -> bool:
+        return self.count == 1 and not self.names
+
+    def whole(self, text: str) -> ScoreList | Malformed | None:
+        """The list that the text is; a Malformed where it is one of another length or scale."""
+        found = self.read(text)
+        if isinstance(found, Malformed):
+            return found if found.reason in _OF_NUMBERS else None
+        # `1: 4` among other lines is one of several.
+        return None if self._single and found.numbered else found
+
+    def opening(self, text: str, lead: bool) -> tuple[ScoreList | Malformed, str] | None:
+        """A list that is the whole line, or one score that the line opens with."""
+        if not self._single:
+            value = self.whole(text)
+            return None if value is None else (value, "")
+        score, rest = self._first_score(text)
+        # `1. Accuracy: …` opens a list of something else.
+        if score is None or (lead and (re.match(r"1[.):]", text) or rest.lstrip(" .,:;!()—–-")[:1].isdigit())):
+            return None
+        return (score if isinstance(score, Malformed) else self._counted([score])), rest
+
+    def _first_score(self, text: str) -> tuple[Score | Malformed | None, str]:
+        """(score, what stands behind it) where the text opens with a number that is whole; else None."""
+        match = _OPENING.match(text)
+        closing = match["open"][::-1].translate(_CLOSING) if match else ""
+        if match is None or not match["rest"].startswith(closing):
+            return None, text
+        rest = match["rest"][len(closing) :]
+        for suffix in self.steps.suffixes:
+            rest = rest.lstrip(" ").removeprefix(suffix)
+        return (self.steps.score(match["score"]), rest) if _ENDS.match(rest) else (None, text)
+
+    def without_literals(self, text: str) -> str:
+        """The text with its numbers taken out."""
+        return _ANY_NUMBER.sub(" ", text)
+
+    def lists(self, reply: ReplyText) -> list[Place]:
+        """The first or last paragraph that is a list of several lines, and scores behind names."""
+        if self._single or not reply.filled:
+            return []
+        places = []
+        paragraphs = [part for part in _PARAGRAPH.split(reply.text) if part.strip()]
+        for stage, part, line in (("lead", paragraphs[0], 0), ("last", paragraphs[-1], len(reply.lines) - 1)):
+            if "\n" in part.strip() and isinstance(found := self.read(part), ScoreList):
+                places.append(Place(stage, found, line, 0, part))
+        if not self.names:
+            return places
+        values = labelled_values(reply, {folded(name): name for name in self.names}, self._named_score)
+        if isinstance(values, Malformed):
+            return [*places, Place("label", values, 0, 0, "")]
+        if set(values) == set(self.names):
+            line = max(number for number, _ in values.values())
+            places.append(Place("label", ScoreList(tuple(values[name][1] for name in self.names)), line, 0, ""))
+        return places
+
+    def _named_score(self, name: str, text: str) -> tuple[Any, str] | None:
+        score, rest = self._first_score(text)
+        found = marred(text, self.without_literals) if score is None else score
+        return (found.value if isinstance(found, Score) else found, rest) if found else None
 
     def read(self, text: str) -> ScoreList | Malformed:
-        """The list that the whole text is."""
-        text = text.strip()
-        if len(text) > self.longest:
+        """The list that the whole text is, perhaps behind a label or heading, in wrappers."""
+        text = plain(text).strip()
+        if len(text) > 200 + sum(map(len, self.names)) + _MOST_EACH * self.count:
             return Malformed(Reason.NO_VERDICT)
-        if text.endswith(("].", ").", "}.")):
-            text = text[:-1]
-        found = self._shapes(text)
+        if header := label_pattern(self.labels).match(text):
+            if header["note"] and (wrong := self.scale_fault(header["note"])):
+                return wrong
+            text = header["value"].strip()
+        text = _HEADING.sub("", text, count=1) if _HEADING.match(text) else text
+        found = self._shape(text)
         for _ in range(_MOST_WRAPPERS):
-            if isinstance(found, ScoreList):
-                return found
-            below = inner(text)
-            if below is None or text.startswith("{"):
+            below = inner(text[:-1] if text.endswith(("].", ").", "}.")) else text)
+            if isinstance(found, ScoreList) or below is None or text.startswith("{"):
                 break
             text = below
-            found = self._shapes(text)
+            found = self._shape(text)
         return found
 
-    def of_json(self, value: Any, unwrap: bool = True) -> ScoreList | Malformed:
-        """The list that a JSON value is; `unwrap` allows an object whose one key says that it holds the scores."""
-        if isinstance(value, dict):
-            return self._object(value, unwrap)
-        if isinstance(value, str):
-            return self._pieces(value.strip())
-        if not isinstance(value, list):
-            return self._counted([self.steps.of_json(value)], "json")
-        if len(value) == 1 and isinstance(value[0], list):
-            (value,) = value
-        return self._counted([self.steps.of_json(each) for each in value], "json")
+    def scale_fault(self, text: str) -> Malformed | None:
+        """Why what is said in parentheses behind a label names another scale; None where it names none."""
+        scale, ends = _SCALE.fullmatch(text.strip()), (self.steps.low, self.steps.high)
+        if scale is None or (_decimal(scale["low"] or str(ends[0])), _decimal(scale["high"])) == ends:
+            return None
+        return Malformed(Reason.OTHER_SCALE, f"({text}) is another scale")
 
-    def _shapes(self, text: str, headed: bool = False) -> ScoreList | Malformed:
+    def _shape(self, text: str) -> ScoreList | Malformed:
         if text.startswith(("[", "{")):
-            try:
-                value = load(text)
-            except JsonFault as fault:
-                if fault.reason != Reason.NO_VERDICT:
-                    return Malformed(fault.reason, str(fault))
-                if text.startswith("{"):
-                    return Malformed(Reason.NO_VERDICT, "braces that hold no JSON object")
-            else:
-                return self.of_json(value)
-        header = None if headed else _HEADER.match(text)
-        if header:
-            if wrong := self.scale_fault(header["scale"]):
-                return wrong
-            rest = text[header.end() :]
-            found = self._shapes(rest, headed=True)
-            below = inner(rest)
-            while not isinstance(found, ScoreList) and below is not None:
-                found = self._shapes(below, headed=True)
-                below = inner(below)
-            return ScoreList(found.values, "header", found.coercions) if isinstance(found, ScoreList) else found
+            value = load(text.removesuffix("."))
+            if not isinstance(value, Malformed):
+                return self._of_json(value)
+            if value.reason != Reason.NO_VERDICT or text.startswith("{"):
+                return value
         if text.endswith((".", "!", "。")) and not text.endswith(("..", "!!")):
             text = text[:-1].rstrip()
         return self._pieces(text)
 
-    def scale_fault(self, text: str | None) -> Malformed | None:
-        """Why what is said in parentheses behind a label names another scale; None where it names none."""
-        scale = _SCALE.fullmatch(text.strip()) if text else None
-        if scale is None:
-            return None
-        ends = [(scale["high"], self.steps.high)] + ([(scale["low"], self.steps.low)] if scale["low"] else [])
-        if all(re.fullmatch(r"-?[0-9]+(?:\.[0-9]+)?", end) and float(end) == own for end, own in ends):
-            return None
-        return Malformed(Reason.OTHER_SCALE, f"({text}) is another scale")
+    def _of_json(self, value: Any, unwrap: bool = True) -> ScoreList | Malformed:
+        """The list that a JSON value is; `unwrap` allows an object whose one key says that it holds the scores."""
+        if isinstance(value, str):
+            return self._pieces(value.strip())
+        if isinstance(value, list):
+            value = value[0] if len(value) == 1 and isinstance(value[0], list) else value
+            return self._counted(list(map(self.steps.of_json, value)))
+        if not isinstance(value, dict):
+            return self._counted([self.steps.of_json(value)])
+        by_key = {folded(key): below for key, below in value.items()}
+        names = list(map(folded, self.names))
+        if names and sorted(map(folded, value)) == sorted(names):
+            return self._counted([self.steps.of_json(by_key[name]) for name in names])
+        if len(value) == 1 and unwrap and set(by_key) <= set(map(folded, self.labels)) - set(names):
+            return self._of_json(next(iter(value.values())), unwrap=False)
+        keys = [re.fullmatch(rf"(?:{_NOUN} ?#?)?([0-9]{{1,4}})", folded(key)) for key in value]
+        numbers = [int(key[1]) for key in keys if key]
+        if names or not value or sorted(numbers) != list(range(1, len(value) + 1)):
+            return Malformed(Reason.LABELS, "an object with other keys than were asked for")
+        return self._counted(
+            [self.steps.of_json(each) for _, each in sorted(zip(numbers, value.values(), strict=True))]
+        )
 
     def _pieces(self, text: str) -> ScoreList | Malformed:
         """Scores, or labelled scores, with one separator; one more separator may stand at the end."""
         alone = self.steps.score(text)
         if isinstance(alone, Score):
-            return self._counted([alone], "number")
-        shape, pieces = next(
-            ((shape, split.split(text)) for shape, split in _SPLITS if split.search(text)), ("blank", [text])
-        )
-        if shape == "blank":
-            one = self._labelled([text])
+            return self._counted([alone])
+        split = next((split for split in _SPLITS if split.search(text)), None)
+        if split is None:
+            one = self._numbered([text])
             if isinstance(one, ScoreList):
                 return one
-            return self._labelled(_NEXT_LABEL.split(text)) or self._blank(text, alone)
-        if pieces[-1] == "":
-            pieces = pieces[:-1]
-        if any(not piece.strip() for piece in pieces):
+            pieces = _BLANK.split(text)
+            # Anything around a number might make it a label: with blanks alone between them, they are bare.
+            return self._numbered(_NEXT_LABEL.split(text)) or (
+                alone if len(pieces) == 1 else self._counted([self.steps.score(piece, bare=True) for piece in pieces])
+            )
+        pieces = split.split(text)
+        pieces = pieces[: -1 if pieces[-1] == "" else None]
+        if not all(map(str.strip, pieces)):
             return Malformed(Reason.OTHER_VALUE, "an empty place: which one has no score?")
-        if shape == "line" and all(map(_BULLET.match, pieces)) and len(pieces) > 1:
+        if len(pieces) > 1 and all(map(_BULLET.match, pieces)):
             pieces = [_BULLET.sub("", piece, count=1) for piece in pieces]
-        if labelled := self._labelled(pieces):
-            return labelled
-        return self._counted([self.steps.score(piece) for piece in pieces], shape)
+        return self._numbered(pieces) or self._counted(list(map(self.steps.score, pieces)))
 
-    def _blank(self, text: str, alone: Malformed) -> ScoreList | Malformed:
-        """Bare numbers with blanks between: anything around a number might make it a label."""
-        pieces = _BLANK.split(text)
-        if len(pieces) == 1:
-            return alone
-        scores = [self.steps.score(piece, bare=True) for piece in pieces]
-        return self._counted(scores, "blank")
-
-    def _labelled(self, pieces: Sequence[str]) -> ScoreList | Malformed | None:
-        """The scores behind their numbers or names; None where not every piece has a label."""
-        if self.names:
-            return self._named(pieces)
-        matches = [_LABEL.match(piece) for piece in pieces]
-        if not any(matches):
+    def _numbered(self, pieces: Sequence[str]) -> ScoreList | Malformed | None:
+        """The scores behind their numbers; None where no piece has one."""
+        matches = [match for match in map(_LABEL.match, pieces) if match] if not self.names else []
+        if not matches:
             return None
-        if not all(matches):
+        if len(matches) < len(pieces):
             return Malformed(Reason.AMBIGUOUS_MULTIPLE, "a number may be a label or a score")
-        found: dict[int, Score | Malformed] = {}
-        nouns = set()
-        for piece, match in zip(pieces, matches, strict=True):
-            assert match is not None
-            number = int(match["number"] or match["plain"] or match["braced"] or match["bracketed"])
-            if number in found:
-                return Malformed(Reason.LABELS, f"the label {number} is given twice")
-            if match["name"] and _OTHER_MEANING.search(match["name"]):
-                return Malformed(Reason.LABELS, f"{match['name'].strip()[:40]!r} may mean another number")
-            if match["noun"] is None and len(pieces) == 1 and not piece[: match.end()].endswith((" ", "\t")):
-                return Malformed(Reason.AMBIGUOUS_MULTIPLE, "a number may be a label or a score")
-            nouns.add((match["noun"] or "").lower())
-            found[number] = self.steps.score(piece[match.end() :])
-        if not any(isinstance(score, Score) for score in found.values()):
-            return self._counted(list(found.values()), "labelled")
-        if len(nouns) > 1 or sorted(found) != list(range(1, len(found) + 1)):
-            return Malformed(Reason.LABELS, f"labels {str(sorted(found))[:60]} instead of 1 to {self.count}")
-        return self._counted([found[number] for number in sorted(found)], "labelled")
+        numbers = [int(match["number"] or match["plain"]) for match in matches]
+        nouns = {(match["noun"] or "").lower() for match in matches}
+        if "" in nouns and len(pieces) == 1 and not matches[0][0].endswith((" ", "\t")):
+            return Malformed(Reason.AMBIGUOUS_MULTIPLE, "a number may be a label or a score")
+        scores = [self.steps.score(piece[match.end() :]) for piece, match in zip(pieces, matches, strict=True)]
+        if any(isinstance(score, Score) for score in scores) and (
+            len(nouns) > 1
+            or sorted(numbers) != list(range(1, len(numbers) + 1))
+            or any(_OTHER_MEANING.search(match["name"] or "") for match in matches)
+        ):
+            return Malformed(Reason.LABELS, f"labels {str(sorted(numbers))[:60]} instead of 1 to {self.count}")
+        return self._counted(
+            [score for _, score in sorted(zip(numbers, scores, strict=True), key=lambda each: each[0])], True
+        )
 
-    def _named(self, pieces: Sequence[str]) -> ScoreList | Malformed | None:
-        known = {folded(name): name for name in self.names}
-        found: dict[str, Score | Malformed] = {}
-        strange = None
-        for piece in pieces:
-            bare = _BULLET.sub("", piece, count=1)
-            name, sign, value = re.sub(r"^([*_]{1,3})([^*_:=]+)\1[ \t]*([:=])", r"\2\3", bare).partition(":")
-            if not sign:
-                name, sign, value = bare.partition("=")
-            if not sign:
-                return None
-            name = folded(bared(name.lstrip("*_")))
-            if name not in known or known[name] in found:
-                strange = strange or f"{name[:40]!r} is given twice, or is none of the names asked for"
-            found[known.get(name, "")] = self.steps.score(re.sub(r"^\*{1,3}(?=[ \t])", "", value))
-        if not any(isinstance(score, Score) for score in found.values()):
-            return self._counted(list(found.values()), "names")
-        if strange:
-            return Malformed(Reason.LABELS, strange)
-        if len(found) < len(self.names):
-            return Malformed(Reason.LABELS, f"{len(found)} of {len(self.names)} names have a score")
-        return self._counted([found[name] for name in self.names], "names")
-
-    def _object(self, value: dict[str, Any], unwrap: bool) -> ScoreList | Malformed:
-        known = {folded(name): name for name in self.names}
-        if self.names:
-            keys = [folded(key) for key in value]
-            if sorted(keys) == sorted(known):
-                by_name = {known[folded(key)]: each for key, each in value.items()}
-                return self._counted([self.steps.of_json(by_name[name]) for name in self.names], "json")
-        if len(value) == 1 and unwrap:
-            key, below = next(iter(value.items()))
-            if folded(key) in _KEYS | {folded(name) for name in self.keys} and folded(key) not in known:
-                return self.of_json(below, unwrap=False)
-        if self.names:
-            return Malformed(Reason.LABELS, "an object with other keys than the names asked for")
-        numbers = {re.fullmatch(rf"(?:{_NOUN}[ _]?#?)?([0-9]{{1,4}})", folded(key)): key for key in value}
-        by_number = {int(match[1]): key for match, key in numbers.items() if match}
-        if not value or len(by_number) < len(value) or sorted(by_number) != list(range(1, len(value) + 1)):
-            return Malformed(Reason.LABELS, f"an object with other keys than 1 to {self.count}")
-        return self._counted([self.steps.of_json(value[by_number[n]]) for n in sorted(by_number)], "json")
-
-    def _counted(self, scores: Sequence[Score | Malformed], shape: str) -> ScoreList | Malformed:
+    def _counted(self, scores: Sequence[Score | Malformed], numbered: bool = False) -> ScoreList | Malformed:
         faults = [score for score in scores if isinstance(score, Malformed)]
-        read = [score for score in scores if isinstance(score, Score)]
         if faults:
             others = [fault for fault in faults if fault.reason == Reason.OTHER_VALUE]
-            if len(others) == len(scores):
-                return Malformed(Reason.NO_VERDICT, others[0].detail)
-            return (others or faults)[0]
+            return (
+                Malformed(Reason.NO_VERDICT, others[0].detail) if len(others) == len(scores) else (others or faults)[0]
+            )
+        read = [score for score in scores if isinstance(score, Score)]
         if len({score.coercion == "fraction" for score in read}) > 1:
             return Malformed(Reason.OTHER_VALUE, "some scores are fractions and some are not")
         if len(read) != self.count:
             return Malformed(Reason.COUNT, f"{len(read)} scores for {self.count}")
-        coercions = tuple(dict.fromkeys(score.coercion for score in read if score.coercion))
-        return ScoreList(tuple(score.value for score in read), shape, coercions)
+        coercions = dict.fromkeys(score.coercion for score in read if score.coercion)
+        return ScoreList(tuple(score.value for score in read), tuple(coercions), numbered)

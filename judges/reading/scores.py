@@ -7,7 +7,6 @@ in a place of it (`places`). A number is taken as it stands or not at all; a wro
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import cached_property
@@ -17,37 +16,18 @@ from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import folded, plain, unfenced
-from .places import SCORE_WORDS, Place, ReplyForm, all_places, labelled_values, read_places
-from .reply_text import Echoes, ReplyText
-from .score_list import ListGrammar, ScoreList
-from .score_scale import WORDS, Score, Steps
+from .places import PlacedReads, label_pattern
+from .reply_text import SCORE_WORDS, Echoes
+from .score_list import ScoreGrammar, ScoreList, Steps
 
 _LARGEST = 2**53
-_OF_NUMBERS = frozenset({Reason.COUNT, Reason.NOT_INT, Reason.OUT_OF_RANGE, Reason.OTHER_SCALE})
-"""Reasons for which numbers that stand alone are no verdict: they are told apart from text that holds no scores."""
-_BLOCKS = re.compile(r"\n[ \t]*\n")
-_OPENING = re.compile(
-    rf"(?P<open>[\[(\"“'`]{{0,2}})(?P<score>(?:-?[0-9]{{1,9}}(?:\.[0-9]{{1,6}})?|\b(?:{'|'.join(WORDS)})\b)"
-    rf"(?:[ \t]{{0,3}}(?:/|out[ \t]+of)[ \t]{{0,3}}(?:[0-9]{{1,9}}(?:\.[0-9]{{1,6}})?|\b(?:{'|'.join(WORDS)})\b))?)"
-    r"(?P<rest>.*)",
-    re.I | re.S,
-)
-_ENDS = re.compile(
-    r"(?:\s*\Z|\.(?=\s|\Z)|[,;!。，；！](?!\d)|:(?=\s)"
-    r"|\s?[—–](?!\s?\d)|\s+-\s|\s*[(（])"
-)
-"""What a number must have behind it to be whole."""
-_NOTE_SCALE = re.compile(r"[^0-9]*(?:(?P<low>-?[0-9.]+)\s*(?:-|–|—|to)\s*)?(?P<high>[0-9]+(?:\.[0-9]+)?)[^0-9]*")
-
-
-_CLOSING = {"[": "]", "(": ")", '"': '"', "“": "”", "'": "'", "`": "`"}
 
 
 def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class ScoresReads(ReplyForm):
+class ScoresReads(PlacedReads):
     """Read `count` scores of one scale, or one for each of `names`."""
 
     kind: Literal["scores"]
@@ -96,6 +76,7 @@ class ScoresReads(ReplyForm):
         if n == self._count:
             return self
         other = self.model_copy()
+        other.__dict__.pop("grammar", None)
         other._count = n
         return other
 
@@ -109,10 +90,6 @@ class ScoresReads(ReplyForm):
         """Verdict field → JSON type."""
         return dict.fromkeys(self.names or [self.verdict], "integer" if self._steps.whole else "number")
 
-    def response_schema(self) -> dict[str, Any] | None:
-        """Bare numbers are asked for, so there is no object to ask for."""
-        return None
-
     def strict(self, text: str) -> Scored | None:
         """The scores with commas between them and nothing besides: no blanks, no other way to write a number."""
         pieces = text.split(",", self._length)
@@ -123,35 +100,40 @@ class ScoresReads(ReplyForm):
         return self._scored(sound, "strict") if len(sound) == len(values) else None
 
     def read_cut(self, text: str, echoes: Echoes) -> Reading:
-        """What may be read of a reply that ran out of tokens: a closed JSON list or object, or a first line."""
-        text = text.strip()
-        if text.startswith(("[", "{")) and len(text) <= self._list.longest:
-            found = self._list.read(text)
-            if isinstance(found, ScoreList) and found.shape == "json":
-                return self._listed(found)
-        if "\n" not in text:
-            return Malformed(Reason.TRUNCATED, "a number may go on")
-        place = read_places(text, _ScorePlaces(self), self, echoes, cut=True)
-        return place if isinstance(place, Malformed) else self._listed(place.value, "lead_cut", "cut")
+        """What may be read of a reply that ran out of tokens; the number at its end may have been going on."""
+        if "\n" in text.strip() or text.startswith(("[", "{")):
+            return super().read_cut(text, echoes)
+        return Malformed(Reason.TRUNCATED, "a number may go on")
 
-    def places(self, text: str, echoes: Echoes) -> list[Place]:
-        """Where in the reply verdicts stand."""
-        return all_places(text, _ScorePlaces(self), echoes)
+    def whole(self, text: str) -> Reading | None:
+        """The list that the whole text is, or why it is one of another length."""
+        whole = self.grammar.read(text)
+        if isinstance(whole, ScoreList):
+            is_labelled = label_pattern(self.grammar.labels).match(plain(text))
+            return self.scored(whole, "tolerant:label" if is_labelled else "tolerant:whole")
+        return whole if whole.reason == Reason.COUNT else None
 
     def tolerant(self, text: str, echoes: Echoes) -> Reading:
         """The whole text as a list, or a list in a place."""
-        body = unfenced(text).strip()
-        whole = self._list.read(body)
-        if isinstance(whole, ScoreList):
-            return self._listed(whole)
-        if whole.reason == Reason.COUNT:
-            return whole
-        place = read_places(text, _ScorePlaces(self), self, echoes)
-        if isinstance(place, Place):
-            return self._listed(place.value, place.stage)
+        found = super().tolerant(text, echoes)
+        whole = found if isinstance(found, Scored) else self.grammar.read(unfenced(text))
         # Of a list that is none as a whole its own reason is told, not that of one of its lines.
-        is_better = place.reason == Reason.COUNT and whole.reason not in (Reason.NO_VERDICT, Reason.OTHER_VALUE)
-        return whole if is_better or place.reason == Reason.NO_VERDICT else place
+        if isinstance(found, Malformed) and isinstance(whole, Malformed):
+            of_line = found.reason in (Reason.COUNT, Reason.OTHER_VALUE)
+            is_better = of_line and whole.reason not in (Reason.NO_VERDICT, Reason.OTHER_VALUE)
+            return whole if is_better or found.reason == Reason.NO_VERDICT else found
+        return found
+
+    def scored(self, value: ScoreList, stage: str, *notes: str) -> Scored:
+        """The outcome of a list."""
+        return self._scored(value.scores, stage, *value.coercions, *notes)
+
+    @cached_property
+    def grammar(self) -> ScoreGrammar:
+        """What of a reply is a score or a list of scores."""
+        own = () if self.names is not None else (self.verdict,)
+        labels = (*SCORE_WORDS, *own, *self.verdict_labels)
+        return ScoreGrammar(self._steps, self._length, tuple(self.names or ()), labels)
 
     @cached_property
     def _steps(self) -> Steps:
@@ -162,91 +144,6 @@ class ScoresReads(ReplyForm):
     def _length(self) -> int:
         return len(self.names) if self.names is not None else self._count
 
-    @property
-    def _list(self) -> ListGrammar:
-        keys = () if self.names is not None else (self.verdict, *self.verdict_labels)
-        return ListGrammar(self._steps, self._length, tuple(self.names or ()), keys)
-
-    def _scored(self, values: Sequence[int | float], stage: str, notes: tuple[str, ...] = ()) -> Scored:
-        if self.names is not None:
-            return Scored(dict(zip(self.names, values, strict=True)), Provenance(stage, notes))
-        return Scored({"scores": list(values)}, Provenance(stage, notes))
-
-    def _listed(self, found: ScoreList, stage: str = "", *notes: str) -> Scored:
-        return self._scored(found.values, f"tolerant:{stage or found.shape}", (*found.coercions, *notes))
-
-
-class _ScorePlaces:
-    """What of a reply is a score or a list of scores, wherever one may stand."""
-
-    def __init__(self, reads: ScoresReads) -> None:
-        self._reads = reads
-        self._list = reads._list
-        self._steps = reads._steps
-        self._single = self._list.count == 1 and reads.names is None
-        own = () if reads.names is not None else (reads.verdict,)
-        self.labels = (*SCORE_WORDS, *own, *reads.verdict_labels)
-
-    def whole(self, text: str) -> Any:
-        """The list that the text is; a Malformed where it is one of another length or scale."""
-        found = self._list.read(plain(text))
-        if self._single and isinstance(found, ScoreList) and found.shape == "labelled":
-            # `1: 4` among other lines is one of several.
-            return None
-        return found if isinstance(found, ScoreList) or found.reason in _OF_NUMBERS else None
-
-    def opening(self, text: str, lead: bool) -> tuple[Any, str] | None:
-        """A list that is the whole line, or one score that the line opens with."""
-        match = _OPENING.match(text) if self._single else None
-        if match is None:
-            value = self.whole(text)
-            return None if value is None else (value, "")
-        rest = match["rest"]
-        closing = "".join(_CLOSING[mark] for mark in reversed(match["open"]))
-        if not rest.startswith(closing):
-            return None
-        rest = rest[len(closing) :]
-        for suffix in self._reads.scale_suffix:
-            rest = rest.lstrip(" ").removeprefix(suffix)
-        if not _ENDS.match(rest) or (lead and match["score"] == "1" and rest.startswith((".", ")", ":"))):
-            # `1. Accuracy: …` opens a list of something else.
-            return None
-        if lead and rest.lstrip(" .,:;!()—–-")[:1].isdigit():
-            return None
-        score = self._steps.score(match["score"])
-        if isinstance(score, Malformed):
-            return score, rest
-        return ScoreList((score.value,), "number", (score.coercion,) if score.coercion else ()), rest
-
-    def phrases(self, sentence: str) -> Any:
-        """Scores have no phrases."""
-        return None
-
-    def scale_fault(self, text: str) -> Malformed | None:
-        """A scale in parentheses behind a label must be the one that was asked for."""
-        return self._list.scale_fault(text)
-
-    def blocks(self, reply: ReplyText) -> list[Place]:
-        """The first or last paragraph where it is a list of several lines, and the scores that stand behind names."""
-        places = []
-        if not self._single:
-            paragraphs = [part for part in _BLOCKS.split(reply.text) if part.strip()]
-            for stage, part, line in (("lead", paragraphs[0], 0), ("last", paragraphs[-1], len(reply.lines) - 1)):
-                if "\n" in part.strip() and isinstance(found := self._list.read(part.strip()), ScoreList):
-                    places.append(Place(stage, found, line, 0, part))
-        if names := self._reads.names:
-            values = labelled_values(reply, {folded(name): name for name in names}, self._score)
-            if isinstance(values, Malformed):
-                return [*places, Place("label", values, 0, 0, "")]
-            if set(values) == set(names):
-                line = max(number for number, _ in values.values())
-                scores = tuple(values[name][1] for name in names)
-                places.append(Place("label", ScoreList(scores, "names"), line, 0, ""))
-        return places
-
-    def _score(self, name: str, text: str) -> Any:
-        match = _OPENING.match(text)
-        if match is None or not _ENDS.match(match["rest"]):
-            return None
-        score = self._steps.score(match["score"])
-        return score.value if isinstance(score, Score) else score
+    def _scored(self, values: Sequence[int | float], stage: str, *notes: str) -> Scored:
+        verdict = {"scores": list(values)} if self.names is None else dict(zip(self.names, values, strict=True))
+        return Scored(verdict, Provenance(stage, notes))

@@ -1,73 +1,76 @@
-"""The grammar of replies that are one of a few words, labels or declared phrases."""
+"""Replies that are one of a few words, labels or declared phrases: their grammar, and what their two kinds share."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..outcome import Malformed
+from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import folded, plain, unwrap
-from .places import Place
-from .reply_text import RESERVED, ReplyText
+from .json_text import load
+from .places import Grammar, PlacedReads
+from .reply_text import RESERVED
 
+_KEYS = ("answer", "verdict", "result", "decision", "choice")
 _CONCLUDES = re.compile(
     r"(?:therefore|thus|hence|so|overall|finally|accordingly|based[ \t]+on|in[ \t]+(?:conclusion|summary))\b", re.I
 )
 """How a sentence opens in which a declared phrase may stand behind a comma."""
 
 
+def _any_of(texts: tuple[str, ...]) -> str:
+    escaped = (re.sub(r"(?:\\ )+", r"\\s+", re.escape(plain(text).strip())) for text in texts)
+    # One letter only in its own case: `a` is an article.
+    return "|".join(f"(?-i:{text})" if len(text) < 2 else text for text in sorted(escaped, key=len, reverse=True))
+
+
 @dataclass(frozen=True)
-class Words:
+class Words(Grammar):
     """The grammar of replies that are one of a few words or labels."""
 
-    values: tuple[tuple[str, Any], ...]
-    """(literal, verdict) of each."""
+    values: dict[str, Any]
+    """Literal → verdict."""
     labels: tuple[str, ...] = RESERVED
-    phrase_values: tuple[tuple[str, Any], ...] = ()
+    phrases: dict[str, Any] = field(default_factory=dict)
+    """Declared phrase → verdict."""
     lead_colon: bool = True
     """Whether `X:` may open a reply; where answers have names, `A: …` is about one of them."""
 
     @cached_property
     def _by_text(self) -> dict[str, Any]:
-        return {folded(text): value for text, value in self.values}
+        return {_key(text): value for text, value in self.values.items()}
+
+    @cached_property
+    def _literal(self) -> re.Pattern[str]:
+        return re.compile(rf"(?<!\w)(?:{_any_of(tuple(self.values))})(?!\w)", re.I)
 
     @cached_property
     def _opening(self) -> re.Pattern[str]:
-        escaped = (
-            re.sub(r"(?:\\ )+", r"\\s+", re.escape(text.strip()))
-            for text in sorted((text for text, _ in self.values), key=len, reverse=True)
-        )
-        # One letter or two only in its own case: `a` is an article.
-        each = "|".join(f"(?-i:{text})" if len(text) < 2 else text for text in escaped)
         return re.compile(
-            rf"[\[(\"“'‘]{{0,2}}(?P<literal>{each})(?P<closing>[\])\"”'’]{{0,2}})"
+            rf"[\[(\"“'‘]{{0,2}}(?P<literal>{_any_of(tuple(self.values))})(?P<closing>[\])\"”'’]{{0,2}})"
             r"(?P<end>\s*\Z|\s*\n|\.(?=[\s\"”'’*_)]|\Z)(?!\s?\d)|[,;!。，；！](?!\d)|\s*:|\s?[—–]|\s+[-(（])",
             re.I,
         )
 
     @cached_property
-    def _phrases(self) -> re.Pattern[str] | None:
-        texts = sorted((text for text, _ in self.phrase_values), key=len, reverse=True)
-        each = "|".join(r"\s+".join(map(re.escape, plain(text).split())) for text in texts)
-        return re.compile(rf"(?P<start>\A)?(?<!\w)(?P<phrase>{each})(?!\w)", re.I) if texts else None
+    def _phrase(self) -> re.Pattern[str]:
+        return re.compile(rf"(?<!\w)(?:{_any_of(tuple(self.phrases))})(?!\w)", re.I)
 
     @cached_property
-    def _phrase_values(self) -> dict[str, Any]:
-        return {folded(plain(text)): value for text, value in self.phrase_values}
-
-    def whole(self, text: str) -> Any:
-        """The verdict whose literal the text is, out of its wrappers."""
-        if len(text) > self._longest:
-            return None
-        keys = (" ".join(each.replace("_", " ").split()).casefold() for each in unwrap(text))
-        return next((self._by_text[key] for key in keys if key in self._by_text), None)
+    def _by_phrase(self) -> dict[str, Any]:
+        return {folded(plain(text)): value for text, value in self.phrases.items()}
 
     @cached_property
     def _longest(self) -> int:
         """A longer text is no literal, whatever wraps it."""
         return max(map(len, self._by_text)) + 60
+
+    def whole(self, text: str) -> Any:
+        """The verdict whose literal the text is, out of its wrappers."""
+        keys = map(_key, unwrap(text)) if len(text) <= self._longest else ()
+        return next((self._by_text[key] for key in keys if key in self._by_text), None)
 
     def opening(self, text: str, lead: bool) -> tuple[Any, str] | None:
         """The verdict that the text opens with, with punctuation or the text's end behind it."""
@@ -76,24 +79,51 @@ class Words:
             return None
         if match["end"].strip() == ":" and not (lead and self.lead_colon):
             return None
-        value = self._by_text.get(folded(match["literal"]))
+        value = self._by_text.get(_key(match["literal"]))
         return None if value is None else (value, text[match.start("end") :])
 
-    def phrases(self, sentence: str) -> Any:
+    def without_literals(self, text: str) -> str:
+        """The text with its literals taken out, wherever they stand."""
+        return self._literal.sub(" ", text)
+
+    def phrase(self, sentence: str) -> Any:
         """The verdict of a declared phrase that opens or ends the sentence."""
-        if self._phrases is None:
-            return None
-        for match in self._phrases.finditer(sentence):
+        for match in self._phrase.finditer(sentence) if self.phrases else ():
             ahead = sentence[: match.start()]
             concludes = ahead.rstrip().endswith(",") and _CONCLUDES.match(ahead) is not None
-            if match["start"] is not None or concludes or not re.search(r"\w", sentence[match.end() :]):
-                return self._phrase_values[folded(match["phrase"])]
+            if not ahead or concludes or not re.search(r"\w", sentence[match.end() :]):
+                return self._by_phrase[folded(match[0])]
         return None
 
-    def blocks(self, reply: ReplyText) -> list[Place]:
-        """A word stands on one line."""
-        return []
 
-    def scale_fault(self, text: str) -> Malformed | None:
-        """Words are on no scale."""
-        return None
+def _key(text: str) -> str:
+    return " ".join(text.replace("_", " ").split()).casefold()
+
+
+class WordReads(PlacedReads):
+    """What the readings of one word have in common; each gives its strict form."""
+
+    if TYPE_CHECKING:
+        verdict: str
+
+    def whole(self, text: str) -> Reading | None:
+        """The word that the text is, or that an object of one known key holds."""
+        found = self.grammar.whole(text)
+        if found is not None:
+            return self.scored(found, "tolerant:whole")
+        if not text.startswith("{"):
+            return None
+        value = load(text)
+        if isinstance(value, Malformed):
+            return value
+        (key, word) = next(iter(value.items())) if len(value) == 1 else ("", None)
+        if not isinstance(word, str) or folded(key) not in map(folded, (*_KEYS, self.verdict, *self.verdict_labels)):
+            return Malformed(Reason.NO_VERDICT, "an object without one word under a known key")
+        found = self.grammar.whole(word)
+        if found is None:
+            return Malformed(Reason.OTHER_VALUE, f"{word[:60]!r} is none of the words asked for")
+        return self.scored(found, "tolerant:object")
+
+    def scored(self, value: Any, stage: str, *notes: str) -> Scored:
+        """The outcome of a word."""
+        return Scored({self.verdict: value}, Provenance(stage, notes))

@@ -8,32 +8,25 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from ..outcome import Malformed, Provenance, Reading, Reason, Scored
-from .clean import unwrap, without_fences
-from .json_text import word_of_object
-from .places import SCORE_WORDS, Place, ReplyForm, all_places, read_places
-from .reply_text import RESERVED, Echoes
-from .words import Words
+from ..outcome import Reading, Scored
+from .clean import unwrap
+from .reply_text import RESERVED, SCORE_WORDS, Echoes
+from .words import WordReads, Words
 
 _WORDS = {"yes": True, "no": False}
 _LONGEST_ALIAS = 60
-_KEYS = ("answer", "verdict", "result", "decision")
 
 
 def _of_yaml(value: Any) -> Any:
     """YAML reads a bare yes or no as true or false, which as a key can mean nothing else."""
-    if isinstance(value, Mapping):
-        for words in value.values():
-            if isinstance(words, list) and any(isinstance(word, bool) for word in words):
-                raise ValueError("an alias is read as true or false; quote it")
-        return {
-            {True: "yes", False: "no"}.get(key, key) if isinstance(key, bool) else key: words
-            for key, words in value.items()
-        }
-    return value
+    if not isinstance(value, Mapping):
+        return value
+    if any(isinstance(word, bool) for words in value.values() if isinstance(words, list) for word in words):
+        raise ValueError("an alias is read as true or false; quote it")
+    return {("yes" if key else "no") if isinstance(key, bool) else key: words for key, words in value.items()}
 
 
-class YesnoReads(ReplyForm):
+class YesnoReads(WordReads):
     """Read a yes or no; `verdict` names the boolean field that yes makes true."""
 
     kind: Literal["yesno"]
@@ -64,52 +57,21 @@ class YesnoReads(ReplyForm):
     @cached_property
     def grammar(self) -> Words:
         """The literals, and the labels that they may stand behind."""
-        named = {"yes": ["yes", *self.aliases.get("yes", ())], "no": ["no", *self.aliases.get("no", ())]}
-        values = tuple((word, _WORDS[meaning]) for meaning, words in named.items() for word in words)
-        return Words(values, (*RESERVED, *SCORE_WORDS, self.verdict, *self.verdict_labels))
+        aliases = {word: _WORDS[meaning] for meaning, words in self.aliases.items() for word in words}
+        return Words(_WORDS | aliases, (*RESERVED, *SCORE_WORDS, self.verdict, *self.verdict_labels))
 
     @property
     def verdict_types(self) -> dict[str, str]:
         """Verdict field → JSON type."""
         return {self.verdict: "boolean"}
 
-    def response_schema(self) -> dict[str, Any] | None:
-        """The published protocols ask for a bare word, so there is no object to ask for."""
-        return None
-
     def strict(self, text: str) -> Scored | None:
         """The bare word; its case and the blanks around it are not asked for and do not matter."""
         word = text.strip().lower()
-        return self._scored(_WORDS[word], "strict") if word in _WORDS else None
+        return self.scored(_WORDS[word], "strict") if word in _WORDS else None
 
     def read_cut(self, text: str, echoes: Echoes) -> Reading:
         """What may be read of a reply that ran out of tokens: a closed object, a lead, or, if declared, a bare word."""
-        if text.strip().startswith("{") and isinstance(whole := self._object(text), Scored):
-            return whole
         if self.bare_cut and (found := self.strict(text)):
-            return self._scored(found.verdict[self.verdict], "bare_cut")
-        place = read_places(text, self.grammar, self, echoes, cut=True)
-        return place if isinstance(place, Malformed) else self._scored(place.value, "tolerant:lead_cut", "cut")
-
-    def places(self, text: str, echoes: Echoes) -> list[Place]:
-        """Where in the reply verdicts stand."""
-        return all_places(text, self.grammar, echoes)
-
-    def tolerant(self, text: str, echoes: Echoes) -> Reading:
-        """The word in a one-key object, or in a place."""
-        if without_fences(text).strip().startswith(("{", "[")) and "[[" not in text:
-            return self._object(without_fences(text))
-        place = read_places(text, self.grammar, self, echoes)
-        return place if isinstance(place, Malformed) else self._scored(place.value, f"tolerant:{place.stage}")
-
-    def _object(self, text: str) -> Reading:
-        word = word_of_object(text, (*_KEYS, self.verdict, *self.verdict_labels))
-        if isinstance(word, Malformed):
-            return word
-        value = self.grammar.whole(word)
-        if value is None:
-            return Malformed(Reason.OTHER_VALUE, f"{word[:60]!r} is none of the words asked for")
-        return self._scored(value, "tolerant:object")
-
-    def _scored(self, value: bool, stage: str, *notes: str) -> Scored:
-        return Scored({self.verdict: value}, Provenance(stage, notes))
+            return self.scored(found.verdict[self.verdict], "bare_cut")
+        return super().read_cut(text, echoes)

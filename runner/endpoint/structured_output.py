@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from judges import Constraint
-from judges.reading.json_text import JsonFault, load
+from judges.reading.json_text import load
 
 SCHEMA, VLLM, OBJECT = "json_schema", "vllm", "json_object"
 OFF, AUTO = "off", "auto"
@@ -105,7 +105,4 @@ def judge_support(mechanism: str, constraint: Constraint, text: str | None) -> S
     """What a reply to the canary shows."""
     if mechanism != OBJECT:
         return Support.ENFORCED if constraint.met_by(text) else Support.IGNORED
-    try:
-        return Support.ENFORCED if isinstance(load(text or ""), dict) else Support.IGNORED
-    except JsonFault:
-        return Support.IGNORED
+    return Support.ENFORCED if isinstance(load(text or ""), dict) else Support.IGNORED

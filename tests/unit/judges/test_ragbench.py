@@ -185,7 +185,7 @@ LONG = SHORT | {"relevance_explanation": 'The sentence speaks of {braces} and "q
         (
             TEXT.replace('overall_supported"', 'Overall_Supported"'),
             "tolerant:object",
-            ("key:overall_supported", "schema:other_fields"),
+            ("key:overall_supported",),
         ),
         (json.dumps(without("relevance_explanation")), "tolerant:object", ("schema:other_fields",)),
         (json.dumps(SHORT | {"confidence": 0.9}), "tolerant:object", ("schema:other_fields",)),

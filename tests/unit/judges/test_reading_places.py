@@ -57,7 +57,7 @@ def outcome(reads: Any, text: str) -> Any:
         (PLAIN, "**Answer:** Yes\n\n**Explanation:** No contradictions were found.", (True, "tolerant:label")),
         (PLAIN, "No, it is correct in spirit only.", (False, "tolerant:lead")),
         (PLAIN, "They agree.\n\nYes", (True, "tolerant:last")),
-        (PLAIN, "They agree.\n<answer>\nyes\n</answer>", (True, "tolerant:tag")),
+        (PLAIN, "They agree.\n<answer>\nyes\n</answer>", (True, "tolerant:mark")),
         (PLAIN, "They agree, so it is [[yes]].", (True, "tolerant:mark")),
         (PLAIN, "Yes. Wait, no.", "conflict"),
         (PLAIN, "Yes, but the year is wrong.", "conflict"),
@@ -66,7 +66,7 @@ def outcome(reads: Any, text: str) -> Any:
         (RATING, "回答很好。评分：８", ([8], "tolerant:label")),
         (RATING, "スコア: 8分", ([8], "tolerant:label")),
         (RATING, "得点: 8", "other_value"),
-        (RATING, "Rating: 8/10", ([8], "tolerant:header")),
+        (RATING, "Rating: 8/10", ([8], "tolerant:label")),
         (RATING, "Rating: 4/5", "other_scale"),
         (RATING, "Good.\n\nRating: [[1", "other_value"),
         (OUTPUTS, "It is long. Therefore, Output (a) is better.", ("a", "tolerant:phrase")),
@@ -124,3 +124,33 @@ def test_places_are_shown(name: str) -> None:
     )
     places = judge.places(Reply(text))
     assert [place.line for place in places] == ([1] if name == "correct-and-score" else [0, 2])
+
+
+LINES = ObjectReads.model_validate(
+    {
+        "kind": "object",
+        "verdict": ["correct"],
+        "lines": True,
+        "schema": {"type": "object", "properties": {"correct": {"type": "boolean"}}, "required": ["correct"]},
+    }
+)
+NAMED = ScoresReads(kind="scores", names=["Tone"], low=0, high=5)
+
+
+@pytest.mark.parametrize("mark", ["# {}", "> {}", "~~{}~~", "{}?", "not {}", "{} or maybe not", "({}"])
+@pytest.mark.parametrize(
+    ("reads", "label", "literal", "other"),
+    [
+        (PLAIN, "Answer", "yes", "no"),
+        (OUTPUTS, "Answer", "b", "a"),
+        (RATING, "Rating", "4", "3"),
+        (NAMED, "Tone", "4", "3"),
+        (LINES, "correct", "true", "false"),
+    ],
+)
+def test_a_marred_verdict_behind_a_label_is_not_passed_over(
+    mark: str, reads: Any, label: str, literal: str, other: str
+) -> None:
+    marred = f"{label}: {mark.format(literal)}"
+    for text in (f"{marred}\n\n{label}: {other}", f"{label}: {other}\n\n{marred}"):
+        assert isinstance(read(reads, Reply(text)), Malformed), text

@@ -116,7 +116,7 @@ NEITHER = [
     ("٢,٣", "no_verdict"),
     ("good, bad", "no_verdict"),
     ("<score1>,<score2>", "no_verdict"),
-    ("04,03", "no_verdict"),
+    ("04,03", "other_value"),
     ("-1,3", "out_of_range"),
     ("6,2", "out_of_range"),
     ("23", "out_of_range"),
@@ -133,7 +133,7 @@ NEITHER = [
     ("1. 2, 3", "ambiguous_multiple"),
     ("1. 2, 3", "ambiguous_multiple", 3),
     ("(1) 2", "count"),
-    ("1 2\n2 3", "no_verdict"),
+    ("1 2\n2 3", "conflict"),
     ("Q1: 2\nQ3: 3", "labels"),
     ("Q1: 2\nQ1: 3", "labels"),
     ("0: 2\n1: 3", "labels"),
@@ -143,7 +143,7 @@ NEITHER = [
     ('{"1": 2, "1": 3}', "duplicate_key"),
     ("[2, 3", "other_value"),
     ("2,3\nTotal: 5", "count", 3),
-    ("2,3\n2,4", "other_value"),
+    ("2,3\n2,4", "conflict"),
     ("2,3\n\nActually 3, 3.", "conflict"),
     ("2,3\nWait, no.", "conflict"),
     ("The user wrote:\n2,3", "other_value"),
@@ -226,10 +226,12 @@ def test_scores_by_name() -> None:
     ):
         assert told(NAMED, text) == [4, 3], text
     assert NAMED.verdict_types == {"Accuracy": "integer", "Tone of voice": "integer"}
-    for text in ("Accuracy: 4", "Accuracy: 4\nTone: 3", '{"Accuracy": 4}'):
-        assert told(NAMED, text) == "labels", text
+    assert told(NAMED, "Accuracy: 4") == "other_value"
+    assert told(NAMED, "Accuracy: 4\nTone: 3") == "no_verdict"
+    assert told(NAMED, '{"Accuracy": 4}') == "labels"
     assert told(NAMED, "Accuracy: 4\nAccuracy: 3") == "conflict"
-    assert told(NAMED, "1. 4\n2. 3") == "no_verdict"
+    assert told(NAMED, "1. 4\n2. 3") == "other_value"
+    assert told(NAMED, "Accuracy: 4\nToneofvoice: 3") == "no_verdict"
 
 
 def test_a_reply_that_ran_out_of_tokens_is_read_only_where_it_is_closed() -> None:
