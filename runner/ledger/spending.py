@@ -30,7 +30,6 @@ class Spending:
         self._cap = None if budget == NO_BUDGET else _cap(budget)
 
     def settled(self) -> CostBound:
-        """What requests are known to have taken."""
         (settled,) = self._db.rows(schema.SETTLED)
         return cost_of(*settled)
 

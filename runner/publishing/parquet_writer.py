@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -76,6 +77,13 @@ def write_parquet(file: BinaryIO, tables: Iterable[pl.DataFrame], columns: Mappi
             writer.write_table(as_arrow(table))
             rows += len(table)
     return rows
+
+
+def parquet(frames: Iterable[pl.DataFrame], columns: Mapping[str, Any]) -> bytes:
+    """The frames as one Parquet file."""
+    buffer = io.BytesIO()
+    write_parquet(buffer, frames, columns)
+    return buffer.getvalue()
 
 
 def as_arrow(frame: pl.DataFrame) -> pa.Table:

@@ -179,7 +179,6 @@ def batches(report: Report) -> Table:
 
 
 def flags(report: Report) -> Table:
-    """What was noted on judgments."""
     done = Counter[tuple[str, str]]()
     for result in report.results:
         done[result.judge, result.model] += result.overall.done

@@ -1,9 +1,8 @@
 """How replies were read: the first ones by their outcome, verdicts by the way they came about, calls by their step.
 
 A first reply is the first that a request brought: that of its first call, or of the call to which it was put off.
-What was judged afresh later was chosen by what could not be read at first, which may favour some verdicts: so verdicts
-that were read strictly are held against all others. Everything is made of counts that add up, and never of replies that
-different readers read.
+What could not be read at first, and was judged afresh, may favour some verdicts: so those that were read strictly are
+held against all others. Replies that different readers read are never counted together.
 """
 
 from __future__ import annotations
