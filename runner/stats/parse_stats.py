@@ -225,20 +225,15 @@ def parse_paths(
         judge, model, version = of
         of_scales, labels = scales.get(judge, {}), choices.get(judge, ())
         kinds = [kind for *same, kind in by_way if tuple(same) == of]
-        paths = tuple(
-            _path(kind, by_way[*of, kind], whole.n, stages[*of, kind], of_scales, labels)
-            for kind in sorted(kinds, key=lambda name: (name in UNSCORED, _place((*WAYS, *UNSCORED), name), name))
-        )
+        paths = []
+        for kind in sorted(kinds, key=lambda name: (name in UNSCORED, _place((*WAYS, *UNSCORED), name), name)):
+            part = by_way[*of, kind]
+            present = {name: score for name, score in part.scores(of_scales).items() if score.n and name in of_scales}
+            shares = part.shares(labels) if part.choices else {}
+            paths.append(ParsePath(kind, rate(part.n, whole.n), stages[*of, kind], present, shares))
         strict, rest = (by_strict.get((*of, value), Subset()) for value in (True, False))
-        entries.append(ParsePaths(judge, model, version, paths, tuple(_biases(strict, rest, of_scales, labels))))
+        entries.append(ParsePaths(judge, model, version, tuple(paths), tuple(_biases(strict, rest, of_scales, labels))))
     return entries
-
-
-def _path(
-    way: str, part: Subset, whole: int, stages: Mapping[str, int], scales: Mapping[str, Scale], labels: Sequence[str]
-) -> ParsePath:
-    scores = {name: score for name, score in part.scores(scales).items() if score.n and name in scales}
-    return ParsePath(way, rate(part.n, whole), stages, scores, part.shares(labels) if part.choices else {})
 
 
 def _biases(strict: Subset, rest: Subset, scales: Mapping[str, Scale], labels: Sequence[str]) -> Iterable[Bias]:
