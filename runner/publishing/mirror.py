@@ -71,10 +71,8 @@ class Mirror:
                 return
             known = self.run_id()
         if known != run_id:
-            raise ConfigError(
-                f"publish: {self.place.url} holds another run of this name; give this one another name, or publish it "
-                "elsewhere"
-            )
+            way = "give this one another name, or publish it elsewhere"
+            raise ConfigError(f"publish: {self.place.url} holds another run of this name; {way}")
 
     def manifest(self) -> dict[str, Any] | None:
         return self._read(MANIFEST)

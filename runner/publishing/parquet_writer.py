@@ -48,10 +48,9 @@ def publish_if_changed(
         if is_full(error):
             problem = f"the results could not be written ({os.strerror(error.errno or 0)})"
             raise disk_full_error(directory, problem) from None
-        raise StoppedEarly(
-            f"{directory}: the results could not be written ({error.strerror}); every judgment is safe in "
-            "run.db, and the same command writes them"
-        ) from None
+        problem = f"the results could not be written ({error.strerror})"
+        way = "every judgment is safe in run.db, and the same command writes them"
+        raise StoppedEarly(f"{directory}: {problem}; {way}") from None
     ledger.set_meta("published", mark)
 
 
