@@ -1,9 +1,8 @@
 """The one writer of a run: takes the workers' batches into the ledger and keeps the live counts.
 
-A plain object, so that `--local` calls it and Ray wraps it alike. It is synchronous and there is one of it on purpose:
-a commit is a few milliseconds of one thread's work, batches that queue up before it need no locks, and with one writer
-"exactly one judgment" is a matter of a primary key. It keeps nothing that the ledger does not hold, so that it may die
-at any moment and be opened again.
+A plain object, so that `--local` calls it and Ray wraps it alike. It is synchronous and alone on purpose: batches that
+queue up before it need no locks, and "exactly one judgment" is a matter of a primary key. It keeps nothing that the
+ledger does not hold, so that it may die at any moment and be opened again.
 """
 
 from __future__ import annotations

@@ -30,8 +30,6 @@ Counts = defaultdict[JudgeModel, defaultdict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """Requests made, and their tokens and money."""
-
     requests: int = 0
     usage: Usage = field(default_factory=Usage)
 
@@ -177,7 +175,6 @@ def tally_of(why: str) -> str:
 
 
 def history_text(history: TrialProgress) -> str:
-    """A history as `pending` keeps it."""
     return json.dumps(asdict(history))
 
 

@@ -72,9 +72,8 @@ class Database:
         """Commits at its end; an error takes everything back."""
         if _identity(self._path) != self._file:
             # SQLite goes on writing to a file that has no name any more, and at its end all of it is gone.
-            raise StoppedEarly(
-                f"{self._path} was removed or replaced while jurybox was writing to it: nothing more can be recorded"
-            )
+            problem = "was removed or replaced while jurybox was writing to it: nothing more can be recorded"
+            raise StoppedEarly(f"{self._path} {problem}")
         with self._errors():
             self._sqlite.execute("BEGIN IMMEDIATE")
             try:
@@ -117,9 +116,8 @@ class Database:
         if self._check and (problem := self.value("PRAGMA quick_check(1)")) != "ok":
             raise _damaged(self._path, problem)
         if self.value("PRAGMA journal_mode = WAL") != "wal":
-            raise RunLocked(
-                f"{self._path}: this file system cannot hold a ledger (SQLite has no write-ahead log on it)"
-            )
+            problem = "this file system cannot hold a ledger (SQLite has no write-ahead log on it)"
+            raise RunLocked(f"{self._path}: {problem}")
         self.change("PRAGMA synchronous = FULL")
         if version == 0:
             with self.transaction():
@@ -147,10 +145,8 @@ class Database:
             return version
         if version == 0:
             raise InputError(f"{self._path}: there is no ledger in this file yet")
-        raise InputError(
-            f"{self._path}: is a ledger of version {version}, and this jurybox reads version {schema.VERSION} only;"
-            f" use the jurybox that wrote it, or start anew with --out"
-        )
+        problem = f"is a ledger of version {version}, and this jurybox reads version {schema.VERSION} only"
+        raise InputError(f"{self._path}: {problem}; use the jurybox that wrote it, or start anew with --out")
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

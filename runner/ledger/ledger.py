@@ -34,8 +34,6 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class ShardRow:
-    """A planned shard and how many of its trials have a judgment."""
-
     shard: Shard
     done: int
 

@@ -141,7 +141,6 @@ class Revisions:
         return int(self._db.rows("SELECT count(*) FROM renewed")[0][0])
 
     def parser_versions(self) -> list[str]:
-        """The parser versions of the judgments that stand."""
         return [version for (version,) in self._db.rows("SELECT DISTINCT parser_version FROM judgments ORDER BY 1")]
 
     def retriable(self, states: Sequence[str], judge: str | None = None, model: str | None = None) -> dict[int, int]:

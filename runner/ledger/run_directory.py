@@ -133,27 +133,21 @@ class RunDirectory:
             if not begun and self.path.stat().st_mode & 0o777 != 0o700:
                 self.path.chmod(0o700)
         except OSError as error:
-            raise RunLocked(
-                f"{self.path}: belongs to another user, so that nobody else can be kept out of it ({error.strerror}); "
-                "use --out for a directory of your own"
-            ) from None
+            problem = f"belongs to another user, so that nobody else can be kept out of it ({error.strerror})"
+            raise RunLocked(f"{self.path}: {problem}; use --out for a directory of your own") from None
 
     def _check_links(self) -> None:
         """What is written under a link lands where nobody said that it should."""
         if links := sorted(entry.name for entry in self.path.iterdir() if entry.is_symlink()):
-            raise RunLocked(
-                f"{self.path / links[0]}: is a symbolic link, and a run directory holds none: put the file itself "
-                "there, or use --out for another directory"
-            )
+            way = "put the file itself there, or use --out for another directory"
+            raise RunLocked(f"{self.path / links[0]}: is a symbolic link, and a run directory holds none: {way}")
 
     def _check_only_run_files(self) -> None:
         others = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _FIRST_FILES | _OF_THE_DISK)
         if others:
             names = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
-            raise RunLocked(
-                f"{self.path}: holds other files ({names}) and no run; "
-                "use --out for a new or empty directory, where a run can keep to itself"
-            )
+            way = "use --out for a new or empty directory, where a run can keep to itself"
+            raise RunLocked(f"{self.path}: holds other files ({names}) and no run; {way}")
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -168,10 +162,8 @@ class RunDirectory:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
-                raise RunLocked(
-                    f"{self.path}: another jurybox works here (process {holder}); "
-                    "wait for it, or use --out for another directory"
-                ) from None
+                way = "wait for it, or use --out for another directory"
+                raise RunLocked(f"{self.path}: another jurybox works here (process {holder}); {way}") from None
             before = os.read(descriptor, 1)
             # Two signs, since each alone is also left by some ends that were in order.
             self.left_abruptly = bool(before) and wal_path(self.ledger).exists()
@@ -295,7 +287,5 @@ def check_same_meaning(directory: Path, before: Mapping[str, Any], now: Mapping[
     if changed:
         differences = [line for key in changed for line in describe_differences(key, before[key], now[key])]
         lines = "".join(f"\n  {line}" for line in differences)
-        raise MeaningChanged(
-            f"{directory}: holds a run that means something else:{lines}\n"
-            "Give what changed a new name, or use --out for another directory."
-        )
+        way = "Give what changed a new name, or use --out for another directory."
+        raise MeaningChanged(f"{directory}: holds a run that means something else:{lines}\n{way}")

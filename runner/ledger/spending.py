@@ -30,7 +30,6 @@ class Spending:
         self._cap = None if budget == NO_BUDGET else _cap(budget)
 
     def settled(self) -> CostBound:
-        """What requests are known to have taken."""
         (settled,) = self._db.rows(schema.SETTLED)
         return cost_of(*settled)
 
@@ -48,10 +47,10 @@ class Spending:
 
         To be called in the transaction that records the batch, once its attempts are in the table of what was spent.
         """
-        asked = batch.reserved.above_zero()
-        change = batch.reserved - asked - sum((attempt.freed for attempt in batch.attempts), NOTHING)
+        requested = batch.reserved.above_zero()
+        change = batch.reserved - requested - sum((attempt.freed for attempt in batch.attempts), NOTHING)
         left = self.left()
-        granted = asked if left is None or (left - change).above_zero().covers(asked) else NOTHING
+        granted = requested if left is None or (left - change).above_zero().covers(requested) else NOTHING
         if change or granted:
             self._db.change(schema.ADD_RESERVED, batch.sender, *astuple(change + granted))
         return granted
@@ -96,10 +95,8 @@ class Starvation:
             rest, most = f"{left.tokens:,} tokens", f"{needed.tokens:,} tokens"
         else:
             unit, cap, rest, most = "requests", f"{budget.requests:,} requests", f"{left.requests:,}", "1"
-        return (
-            f"the budget of {cap} is spent but for {rest}, and the next request may cost {most}; "
-            f"raise budget.{unit} to go on"
-        )
+        spent = f"the budget of {cap} is spent but for {rest}"
+        return f"{spent}, and the next request may cost {most}; raise budget.{unit} to go on"
 
 
 def _cap(budget: Budget) -> CostBound:

@@ -44,7 +44,6 @@ class Destination:
         return created
 
     def replace(self, name: str, content: bytes) -> None:
-        """Put a file in the place of what is there."""
         with self._translate_errors():
             self._store.replace(name, content)
 

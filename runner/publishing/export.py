@@ -157,8 +157,7 @@ def _write_longmemeval(
     for table in tables:
         # The official file has one row per question: of several repeats the first, and nothing of control items.
         for row in table.filter((pl.col("repeat") == 0) & ~pl.col("is_control")).iter_rows(named=True):
-            judged = label(row)
-            if judged is None:
+            if (judged := label(row)) is None:
                 left_out += 1
                 continue
             official = {

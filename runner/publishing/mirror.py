@@ -16,19 +16,16 @@ finds an entry that is not its own, and ends. The files of a segment are there b
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
-
-import polars as pl
 
 from runner.errors import ConfigError
 from runner.ledger.segments import Segment
 
 from .destination import Destination
-from .parquet_writer import write_parquet
+from .parquet_writer import parquet
 from .result_frames import ATTEMPT_COLUMNS, COLUMNS
 
 RUN, MANIFEST = "run.json", "manifest.json"
@@ -74,10 +71,8 @@ class Mirror:
                 return
             known = self.run_id()
         if known != run_id:
-            raise ConfigError(
-                f"publish: {self.place.url} holds another run of this name; give this one another name, or publish it "
-                "elsewhere"
-            )
+            way = "give this one another name, or publish it elsewhere"
+            raise ConfigError(f"publish: {self.place.url} holds another run of this name; {way}")
 
     def manifest(self) -> dict[str, Any] | None:
         return self._read(MANIFEST)
@@ -135,12 +130,6 @@ def files_of(segment: Segment) -> tuple[str, ...]:
 
 def edition_folder(edition: int, revision: int) -> str:
     return f"{RESULTS}/{edition:05d}-r{revision}"
-
-
-def parquet(frames: Iterable[pl.DataFrame], columns: Mapping[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    write_parquet(buffer, frames, columns)
-    return buffer.getvalue()
 
 
 def _entry_name(number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -47,10 +48,9 @@ def publish_if_changed(
         if is_full(error):
             problem = f"the results could not be written ({os.strerror(error.errno or 0)})"
             raise disk_full_error(directory, problem) from None
-        raise StoppedEarly(
-            f"{directory}: the results could not be written ({error.strerror}); every judgment is safe in "
-            "run.db, and the same command writes them"
-        ) from None
+        problem = f"the results could not be written ({error.strerror})"
+        way = "every judgment is safe in run.db, and the same command writes them"
+        raise StoppedEarly(f"{directory}: {problem}; {way}") from None
     ledger.set_meta("published", mark)
 
 
@@ -76,6 +76,13 @@ def write_parquet(file: BinaryIO, tables: Iterable[pl.DataFrame], columns: Mappi
             writer.write_table(as_arrow(table))
             rows += len(table)
     return rows
+
+
+def parquet(frames: Iterable[pl.DataFrame], columns: Mapping[str, Any]) -> bytes:
+    """The frames as one Parquet file."""
+    buffer = io.BytesIO()
+    write_parquet(buffer, frames, columns)
+    return buffer.getvalue()
 
 
 def as_arrow(frame: pl.DataFrame) -> pa.Table:

@@ -28,18 +28,8 @@ from runner.ledger.run_directory import RunDirectory
 from runner.ledger.segments import Published, Segment
 
 from .destination import DestinationError, open_destination
-from .mirror import (
-    ATTEMPTS,
-    COMPLETE,
-    EDITION,
-    RENEWED,
-    Entry,
-    LostOwnership,
-    Mirror,
-    edition_folder,
-    files_of,
-    parquet,
-)
+from .mirror import ATTEMPTS, COMPLETE, EDITION, RENEWED, Entry, LostOwnership, Mirror, edition_folder, files_of
+from .parquet_writer import parquet
 from .restore import RestoredLedger, restore_ledger
 from .result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, segment_frames
 
@@ -81,10 +71,8 @@ class Publisher:
         try:
             restored = restore_ledger(self.mirror, self._run, meaning)
         except DestinationError as error:
-            raise ConfigError(
-                f"publish: cannot be read, so that it is not known whether this run is there: {error}; with "
-                "`publish: null` it begins anew"
-            ) from None
+            problem = "cannot be read, so that it is not known whether this run is there"
+            raise ConfigError(f"publish: {problem}: {error}; with `publish: null` it begins anew") from None
         self.restored = restored if restored is not None and restored.attempts + restored.judgments else None
 
     def begin(self, ledger: Ledger, *, judging: bool) -> None:
@@ -92,9 +80,8 @@ class Publisher:
         try:
             self._begin(ledger, judging)
         except DestinationError as error:
-            raise ConfigError(
-                f"publish: cannot be written: {error}; with `publish: null` the run is judged without it"
-            ) from None
+            way = "with `publish: null` the run is judged without it"
+            raise ConfigError(f"publish: cannot be written: {error}; {way}") from None
         except LostOwnership as other:
             raise ConfigError(self._describe_loss(other)) from None
 

@@ -16,7 +16,7 @@ import platform
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +111,9 @@ def _take_over(mirror: Mirror, writer: str, run: RunDirectory) -> Entry:
     """From the entry that this puts into the log on, no other writer goes on; and nothing is added to those before."""
     while True:
         last = mirror.last_entry()
-        number, edition, revision, until = (last.segment, last.edition, last.revision, last.until) if last else (0,) * 4
+        before = last or Entry(0, writer, 0, 0, 0, 0)
         by = f"{platform.node()}:{run.path.resolve()}"
-        claim = Entry(number + 1, writer, edition, revision, until, until, (), last.meta if last else {}, by)
+        claim = replace(before, segment=before.segment + 1, writer=writer, after=before.until, files=(), by=by)
         try:
             mirror.begin(claim)
         except LostOwnership:
@@ -125,14 +125,11 @@ def _take_over(mirror: Mirror, writer: str, run: RunDirectory) -> Entry:
 
 
 class _LedgerFiller:
-    """Fills an empty ledger."""
-
     def __init__(self, db: Database, mirror: Mirror) -> None:
         self._db = db
         self._mirror = mirror
 
     def add_attempts(self) -> None:
-        """All requests as made, under the ids that they had."""
         for name in self._mirror.place.names(ATTEMPTS):
             with self._db.transaction():
                 self._db.change_many(_ADD_ATTEMPT, (_attempt(row) for row in self._rows(name)))

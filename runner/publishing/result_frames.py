@@ -52,6 +52,7 @@ ATTEMPT_COLUMNS: dict[str, Any] = {
 """Column → type of `attempts/*.parquet`: one row per request as made."""
 
 ROWS_PER_FRAME = 20_000
+ALL_ATTEMPTS = 2**62
 _ROWS_WITH_FIELDS = 1_000
 """Rows whose fields are in memory at a time."""
 
@@ -101,7 +102,7 @@ def _readable(frame: pl.DataFrame, config: RunConfig, judges: Mapping[str, Judge
     """Planned trials joined with their judgments, in the columns of results."""
     models = {entry.name: entry.model for entry in config.models}
     fingerprints = {name: each.fingerprint for name, each in judges.items()}
-    frame = _decoded(frame, "scores", SCORES, _score_entries)
+    frame = _decoded(frame, "scores", SCORES, lambda text: _entries(text, float))
     frame = _decoded(frame, "notes", pl.List(pl.String), orjson.loads)
     return frame.with_columns(
         pl.col("key").bin.encode("hex"),
@@ -120,15 +121,14 @@ def attempt_frames(
     rows_per_frame: int = ROWS_PER_FRAME,
     before: int = ALL_SHARDS,
     after: int = 0,
-    until: int | None = None,
+    until: int = ALL_ATTEMPTS,
 ) -> Iterator[pl.DataFrame]:
     """Every request as made, in the order of recording; without those for trials of the shards from `before` on.
 
     `after` and `until`: of these ids only, the first exclusive.
     """
-    while until is None or after < until:
-        limit = rows_per_frame if until is None else min(rows_per_frame, until - after)
-        columns, rows = ledger.attempt_rows(after, limit, before)
+    while after < until:
+        columns, rows = ledger.attempt_rows(after, min(rows_per_frame, until - after), before)
         if not rows:
             return
         after = rows[-1][columns.index("id")]
@@ -140,7 +140,7 @@ def attempt_frames(
                 pl.col("id").alias("attempt_id"),
                 _time("sent_at"),
             )
-            .filter(until is None or pl.col("attempt_id") <= until)
+            .filter(pl.col("attempt_id") <= until)
             .select(*ATTEMPT_COLUMNS)
         )
 
@@ -177,7 +177,7 @@ def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge
     columns = ["row", "id", "question_id", "system", "group", "labels", *(["fields"] if fields else [])]
     columns += [f"{kind}:{name}" for kind in ("template", "suspect") for name in names]
     items = staged.frame(first, rows, columns)
-    items = _decoded(items, "labels", LABELS, _label_entries)
+    items = _decoded(items, "labels", LABELS, lambda text: _entries(text, _label_text))
     for name in names:
         slices = _slices(judges[name], first, len(items), staged)
         signs = pl.col(f"suspect:{name}").str.split(",").list.eval(pl.element().filter(pl.element() != ""))
@@ -219,16 +219,9 @@ def _slices(judge: Judge, first: int, rows: int, staged: Staged) -> pl.Series:
     return pl.Series([list(member) for member in distinct], dtype=pl.List(pl.String)).gather(places)
 
 
-def _score_entries(text: str) -> list[dict[str, Any]]:
-    return [{"key": name, "value": float(value)} for name, value in orjson.loads(text).items()]
-
-
-def _label_entries(data: bytes) -> list[dict[str, str]]:
-    labels = {name: value for name, value in orjson.loads(data).items() if value is not None}
-    return [
-        {"key": name, "value": value if isinstance(value, str) else orjson.dumps(value).decode()}
-        for name, value in labels.items()
-    ]
+def _entries(data: str | bytes, convert: Callable[[Any], Any]) -> list[dict[str, Any]]:
+    values = orjson.loads(data).items()
+    return [{"key": name, "value": convert(value)} for name, value in values if value is not None]
 
 
 def _judgments(shards: Sequence[Shard], ledger: Ledger) -> pl.DataFrame:
@@ -250,6 +243,10 @@ def _typed(columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> pl.DataFr
     return pl.DataFrame(
         [pl.Series(name, column, _LEDGER_TYPES[name]) for name, column in zip(columns, values, strict=True)]
     )
+
+
+def _label_text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def _decoded(frame: pl.DataFrame, column: str, dtype: Any, decode: Callable[[Any], Any]) -> pl.DataFrame:

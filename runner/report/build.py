@@ -52,6 +52,7 @@ def build(
     counts = add(count(frame, labels, scales, choosing) for frame in chain([pl.DataFrame(schema=COLUMNS)], frames))
     own = [row for row in ledger.shards() if not staged.is_control(row.shard.first_row)]
     rows = max((row.shard.first_row + row.shard.rows for row in own), default=0)
+    notes = counts["notes"].sort("n", "code", descending=[True, False])
     macro = {judge.name: judge.slices.macro for judge in judges.values()}
     order = _order(config, judges)
     return Report(
@@ -82,7 +83,7 @@ def build(
             *people_agreement(people(staged, rows, labels), labels),
         ),
         batches=_sorted(_batches(counts, judges, ledger, len(own)), order),
-        flags=_sorted(_flags(counts), order),
+        flags=_sorted((Flag(*row) for row in notes.select(*PAIR, "code", "n", "total").rows()), order),
         failures=failures.listed(ledger, order),
         reading=_summarize_parsing(counts, ledger, parse_paths(counts, scales, choices), order, len(own)),
         serving=_sorted(served_versions(counts, scales), order),
@@ -115,11 +116,6 @@ def _batches(counts: Counts, judges: Mapping[str, Judge], ledger: Ledger, before
     examples = {name: example for name in batched if (example := judges[name].example)}
     attempts = attempt_frames(ledger, before=before) if examples else ()
     return batch_effects(counts, batched, count_echoes(attempts, examples))
-
-
-def _flags(counts: Counts) -> list[Flag]:
-    flags = [Flag(*row) for row in counts["notes"].select(*PAIR, "code", "n", "total").rows()]
-    return sorted(flags, key=lambda flag: (-flag.trials, flag.code))
 
 
 def _judges(judges: Mapping[str, Judge], staged: Staged, counts: Counts) -> Iterator[JudgeFacts]:

@@ -52,7 +52,6 @@ def percent(value: float | None, digits: int = 2) -> str:
 
 
 def interval(entry: Rate | ScoreSummary | Metric | None) -> str:
-    """A 95 % interval by its ends."""
     if entry is None or entry.low is None or entry.high is None:
         return NONE
     return f"{entry.low:.4f}–{entry.high:.4f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -47,7 +46,11 @@ def to_json(report: Report) -> dict[str, Any]:
         "failures": {"total": report.failed, "trials": [asdict(entry) for entry in report.failures]},
         "reading": _reading(report.reading),
         "served": [asdict(entry) for entry in report.serving],
-        "controls": [entry for each in report.susceptibility for entry in _controls(each)],
+        "controls": [
+            {**_values(entry, "judge", "model"), "control": group.name, **_group(group)}
+            for entry in report.susceptibility
+            for group in entry.controls
+        ],
         "injection": [_injection(entry) for entry in report.susceptibility],
         "costs": [_cost(cost) for cost in report.costs],
         "over_limit": [asdict(entry) for entry in report.over_limit],
@@ -101,11 +104,6 @@ def _agreement(entry: Agreement) -> dict[str, Any]:
         "confusion": None if entry.confusion is None else {"_".join(sides): asdict(entry.confusion)},
         "choices": [dict(zip((*sides, "n"), choice, strict=True)) for choice in entry.choices],
     }
-
-
-def _controls(entry: InjectionStats) -> Iterator[dict[str, Any]]:
-    for group in entry.controls:
-        yield {**_values(entry, "judge", "model"), "control": group.name, **_group(group)}
 
 
 def _injection(entry: InjectionStats) -> dict[str, Any]:

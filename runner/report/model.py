@@ -161,7 +161,6 @@ class Report:
 
     @property
     def controls_left(self) -> int:
-        """Trials of control items without a judgment."""
         return sum(entry.controls[-1].not_done for entry in self.susceptibility if entry.controls)
 
     @property

@@ -168,7 +168,9 @@ def batches(report: Report) -> Table:
             f"example: share of all replies at that size that were just the example in the judge's prompt ({quoted}), "
             "which is an ordinary reply where it has as many scores as there are items"
         )
-    if any(part.score.n < part.trials for entry in report.batches for part in _shown(entry)):
+    marked = (entry.marked for entry in report.batches if entry.marked)
+    parts = (part for entry in report.batches for part in (*entry.sizes, *entry.depths, *entry.places))
+    if any(part.score.n < part.trials for part in (*parts, *marked)):
         notes.append("mean: of those trials that have a score")
     tests = [f"{_whose(report, entry)}{test}" for entry in report.batches if (test := _batch_tests(entry))]
     if tests:
@@ -179,7 +181,6 @@ def batches(report: Report) -> Table:
 
 
 def flags(report: Report) -> Table:
-    """What was noted on judgments."""
     done = Counter[tuple[str, str]]()
     for result in report.results:
         done[result.judge, result.model] += result.overall.done
@@ -210,10 +211,6 @@ def _rows(entry: BatchEffect) -> Iterator[tuple[str, ...]]:
 
 def _echoed(share: Rate | None) -> tuple[str, str]:
     return (NONE, NONE) if share is None else (f"{share.n:,}", f"{share.hits:,} ({share.hits / share.n:.2%})")
-
-
-def _shown(entry: BatchEffect) -> tuple[BatchPart, ...]:
-    return (*entry.sizes, *([entry.marked] if entry.marked else []), *entry.depths, *entry.places)
 
 
 def _cells(part: BatchPart | None) -> tuple[str, str, str]:

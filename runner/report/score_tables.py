@@ -39,7 +39,6 @@ def entries(report: Report) -> Iterator[Entry]:
 
 
 def measure(score: str, summary: ScoreSummary) -> str:
-    """What the value of a score is called."""
     if summary.kind == "graded":
         return "mean"
     return "accuracy" if score == CORRECT else "share"

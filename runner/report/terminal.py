@@ -111,7 +111,9 @@ class _Printer:
         if len(attention) < len(self._notices):
             attention = attention[:-1]
         scores = _without(score_overview(self._report), self._fixed)
-        agreement = self._first_part(_without(agreement_overview(self._report), self._fixed))
+        agreement = _without(agreement_overview(self._report), self._fixed)
+        # Without the last columns where there is no room for them: its section has them.
+        agreement = _columns_of(agreement, _split(agreement.columns, _natural_widths(agreement), self._width)[1][0])
         left = max(SCREEN_LINES - len(tail) - len(attention) - 6, 1)
         for_agreement = max(left - self._height(_first_rows(scores, left)), LEAST_AGREEMENT_LINES)
         if agreement.rows:
@@ -171,10 +173,6 @@ class _Printer:
         self._draw(_first_rows(table, rows), compact=True)
         if rows < len(table.rows):
             self._print_line(self._how_many_more(len(table.rows) - rows, section), "dim")
-
-    def _first_part(self, table: Table) -> Table:
-        """The table without the last columns where there is no room for them: its section has them."""
-        return _columns_of(table, _split(table.columns, _natural_widths(table), self._width)[1][0])
 
     def _height(self, table: Table) -> int:
         options = self._console.options

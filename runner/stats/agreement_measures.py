@@ -1,14 +1,12 @@
 """How two columns of paired values agree: the measures that their kinds allow, each with an interval or a reason.
 
-A table of pairs is two arrays of values and one row of weights for each weighting: the counts as they were found, or
-those of a resample, so that a value and its interval are the same arithmetic over many weightings at once. NaN means
-that the measure is undefined under that weighting.
+A table of pairs is two arrays of values and one row of weights for each weighting: the counts as they are, or those of
+a resample. NaN means that the measure is undefined under that weighting.
 
-Intervals of measures that have no formula for one are a percentile bootstrap over the table of joint counts: 1,000
-resamples with a fixed seed, so that a report says the same each time. Pairs are taken as independent of each other.
-Up to `CELLS` distinct pairs a resample is a multinomial draw of the counts. Above that (scores without levels) it is a
-draw of `PICKS` pairs, and the deviations from the value are shrunk by the root of `PICKS` / n (the m-out-of-n
-bootstrap): the same width for every measure whose error falls with the root of n, as it does for all of these.
+Intervals without a formula are a percentile bootstrap over the table of joint counts, with a fixed seed, so that a
+report says the same each time. Pairs are taken as independent of each other. Up to `CELLS` distinct pairs a resample is
+a multinomial draw of the counts; above that (scores without levels) one of `PICKS` pairs, whose deviations from the
+value are shrunk by the root of `PICKS` / n (the m-out-of-n bootstrap).
 
 A side says yes or no (1 and 0), gives a number, or chooses a text. What is graded can be cut at a threshold. Of a judge
 and people the people are right; of two people neither is: measures that take one side for the truth are left out.

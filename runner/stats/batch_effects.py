@@ -104,14 +104,8 @@ def _effect(counts: Counts, of: tuple[str, str, str], scale: Scale, full: int, e
 
     sizes, places = parted("batch_size", ~alone), parted("batch_position", whole)
     marked = parts(parted("marked", alone))
+    by_size, by_place = (differ([part.of_score(score) for _, part in held]) for held in (sizes, places))
+    depths = parts(parted("bisect_depth", pl.col("bisect_depth") > 0))
     return BatchEffect(
-        *of,
-        full,
-        sizes=parts(sizes),
-        places=parts(places),
-        depths=parts(parted("bisect_depth", pl.col("bisect_depth") > 0)),
-        marked=marked[0] if marked else None,
-        by_size=differ([part.of_score(score) for _, part in sizes]),
-        by_place=differ([part.of_score(score) for _, part in places]),
-        echoes=echoes,
+        *of, full, parts(sizes), parts(places), depths, marked[0] if marked else None, by_size, by_place, echoes
     )

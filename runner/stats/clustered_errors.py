@@ -1,8 +1,8 @@
 """Intervals of scores that stand in clusters: several answers to one question, or several judgments of one answer.
 
-Such scores are not independent, and intervals that take them to be are too narrow. The variance of a share or a mean
-is linearized here, with questions as clusters; it never makes an interval narrower. What is remembered is a sum per
-question, of the systems that need it only, and up to a limit: beyond that nothing is clustered, and the report says so.
+Intervals that take such scores as independent are too narrow. The variance of a share or a mean is linearized here,
+with questions as clusters; it never makes an interval narrower. A sum per question is kept, of the systems that need it
+only, and up to a limit: beyond that nothing is clustered, and the report says so.
 """
 
 from __future__ import annotations

@@ -33,7 +33,6 @@ class TrialGroup:
 
     @property
     def not_done(self) -> int:
-        """Planned, without a judgment."""
         return self.planned - self.scored - self.unscored
 
 

@@ -40,17 +40,14 @@ class Line:
 
     @property
     def unscored(self) -> int:
-        """Judged, without a score."""
         return self.malformed + self.refused + self.failed + self.poisoned
 
     @property
     def done(self) -> int:
-        """Those that have a judgment."""
         return self.scored + self.unscored
 
     @property
     def not_done(self) -> int:
-        """Planned, without a judgment."""
         return self.planned - self.done
 
 

@@ -1,9 +1,8 @@
 """How replies were read: the first ones by their outcome, verdicts by the way they came about, calls by their step.
 
 A first reply is the first that a request brought: that of its first call, or of the call to which it was put off.
-What was judged afresh later was chosen by what could not be read at first, which may favour some verdicts: so verdicts
-that were read strictly are held against all others. Everything is made of counts that add up, and never of replies that
-different readers read.
+What could not be read at first, and was judged afresh, may favour some verdicts: so those that were read strictly are
+held against all others. Replies that different readers read are never counted together.
 """
 
 from __future__ import annotations
@@ -226,20 +225,15 @@ def parse_paths(
         judge, model, version = of
         of_scales, labels = scales.get(judge, {}), choices.get(judge, ())
         kinds = [kind for *same, kind in by_way if tuple(same) == of]
-        paths = tuple(
-            _path(kind, by_way[*of, kind], whole.n, stages[*of, kind], of_scales, labels)
-            for kind in sorted(kinds, key=lambda name: (name in UNSCORED, _place((*WAYS, *UNSCORED), name), name))
-        )
+        paths = []
+        for kind in sorted(kinds, key=lambda name: (name in UNSCORED, _place((*WAYS, *UNSCORED), name), name)):
+            part = by_way[*of, kind]
+            present = {name: score for name, score in part.scores(of_scales).items() if score.n and name in of_scales}
+            shares = part.shares(labels) if part.choices else {}
+            paths.append(ParsePath(kind, rate(part.n, whole.n), stages[*of, kind], present, shares))
         strict, rest = (by_strict.get((*of, value), Subset()) for value in (True, False))
-        entries.append(ParsePaths(judge, model, version, paths, tuple(_biases(strict, rest, of_scales, labels))))
+        entries.append(ParsePaths(judge, model, version, tuple(paths), tuple(_biases(strict, rest, of_scales, labels))))
     return entries
-
-
-def _path(
-    way: str, part: Subset, whole: int, stages: Mapping[str, int], scales: Mapping[str, Scale], labels: Sequence[str]
-) -> ParsePath:
-    scores = {name: score for name, score in part.scores(scales).items() if score.n and name in scales}
-    return ParsePath(way, rate(part.n, whole), stages, scores, part.shares(labels) if part.choices else {})
 
 
 def _biases(strict: Subset, rest: Subset, scales: Mapping[str, Scale], labels: Sequence[str]) -> Iterable[Bias]:

@@ -50,7 +50,6 @@ class Moments:
 
     @property
     def mean(self) -> float | None:
-        """None without scores."""
         return self.total / self.n if self.n else None
 
     @property
@@ -143,12 +142,10 @@ class Subset:
 
     @property
     def n(self) -> int:
-        """All of them, judged or not."""
         return self.counts.get("n", 0)
 
     @property
     def scored(self) -> int:
-        """Those that have a score."""
         return self.counts.get("scored", 0)
 
     @property

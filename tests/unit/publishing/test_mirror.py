@@ -17,7 +17,8 @@ from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.ledger.schema import USAGE_COLUMNS
 from runner.publishing.destination import open_destination
-from runner.publishing.mirror import Entry, LostOwnership, Mirror, parquet
+from runner.publishing.mirror import Entry, LostOwnership, Mirror
+from runner.publishing.parquet_writer import parquet
 from runner.publishing.restore import RestoredLedger, restore_ledger
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS
 
