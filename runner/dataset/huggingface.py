@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,10 +59,15 @@ class DatasetSource:
         return {"path": self.hub.path, "files": len(files), "digest": digest.hexdigest()}
 
     def rows(self) -> Generator[Row, None, None]:
-        from datasets.exceptions import DatasetNotFoundError
+        import datasets
 
-        with _hide_progress():
-            split = self._select_split(_translate_errors(self._open, DatasetNotFoundError))
+        has_bars = not datasets.are_progress_bars_disabled()
+        datasets.disable_progress_bars()  # the library's own, between ours
+        try:
+            split = self._select_split(_translate_errors(self._open, datasets.exceptions.DatasetNotFoundError))
+        finally:
+            if has_bars:
+                datasets.enable_progress_bars()
         number = 0
         try:
             for batch in split.with_format("arrow").iter(batch_size=_BATCH):
@@ -165,20 +169,6 @@ def _translate_errors(call: Callable[[], _Result], *absent: type[Exception]) -> 
         ) from None
     except Exception as error:  # httpx, OSError, pyarrow, yaml: what a dataset can fail with has no common root
         raise ConfigError(f"items.hf: cannot be opened: {_short(error)}") from None
-
-
-@contextmanager
-def _hide_progress() -> Iterator[None]:
-    """No progress bars of the library between ours."""
-    import datasets
-
-    enabled = not datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if enabled:
-            datasets.enable_progress_bars()
 
 
 def _join_names(names: list[str]) -> str:

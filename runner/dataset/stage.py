@@ -159,7 +159,6 @@ class _Staging:
         self._counts = _ItemCounts(judges)
         self._rejects = _Rejects(directory, items.on_bad)
         self._duplicates = DuplicateDetector(directory / "duplicates", reference, items.systems or ())
-        self._closed: StagedWriter | None = None
 
     def run(self, signature: dict[str, Any]) -> StagedSummary:
         """Stage all rows, then leave out those that stand twice and those that are not in the sample."""
@@ -186,21 +185,12 @@ class _Staging:
         if self._items.join is not None and self._items.join.expect == "all":
             self._duplicates.check_answered()
         coverage, several = self._duplicates.count_answers()
-        summary = StagedSummary(
-            signature=signature,
-            rows=writer.rows,
-            duplicates=found.repeated,
-            rejects=self._rejects.count,
-            coverage=coverage,
-            several=several,
-            empty=self._counts.empty,
-            judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
-            files=writer.files,
-            sample=drawn,
-        )
-        self._closed = writer
         self._duplicates.close()
-        return summary
+        return StagedSummary(
+            signature, writer.rows, found.repeated, self._rejects.count, coverage, self._counts.empty,
+            judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
+            files=writer.files, several=several, sample=drawn,
+        )  # fmt: skip
 
     def add_controls(self, summary: StagedSummary, controls: ControlSelector, among: int) -> StagedSummary:
         """After `run`: add the control items of the first `among` rows behind all others."""
@@ -209,15 +199,15 @@ class _Staging:
                 controls.add(row, parse_item(*values[:6]), self._templates(values))
         rows = controls.rows()
         # The rows are read while others are written: those go to files of their own.
-        with closing(self._writer(self._directory, after=self._closed)) as writer:
+        with closing(self._writer(self._directory, summary)) as writer:
             for row, *values in read_rows(self._directory):
                 if row in rows:
                     for item, templates in controls.make(parse_item(*values[:6]), self._templates(values)):
                         self._write(writer, item, as_stored_value(item.fields), b"{}", templates)
         return replace(summary, controls=writer.rows - summary.rows, files=writer.files)
 
-    def _writer(self, directory: Path, after: StagedWriter | None = None) -> StagedWriter:
-        return StagedWriter(directory, [judge.name for judge in self._judges], after)
+    def _writer(self, directory: Path, before: StagedSummary | None = None) -> StagedWriter:
+        return StagedWriter(directory, [judge.name for judge in self._judges], before)
 
     def _write(
         self, writer: StagedWriter, item: Item, fields: bytes, labels: bytes, templates: Sequence[str | None]

@@ -101,17 +101,12 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
         ]
         if staged.controls:
             notes.append(f"{staged.controls:,} control items are among the trials; they count in no result")
+        names = {f"{judge} × {model}": each for (judge, model), each in known.items()}
         return Preview(
-            items=staged.rows,
-            sample=staged.sample,
-            trials=sum(shard.trials for shard in shards),
-            judged=sum(done.values()),
-            estimates=estimates(shards, done, staged, known),
-            sampling={f"{judge} × {model}": each.sampling.body() for (judge, model), each in known.items()},
-            structured={f"{judge} × {model}": each.structured for (judge, model), each in known.items()},
-            prompts=prompts,
-            notes=notes,
-        )
+            staged.rows, staged.sample, sum(shard.trials for shard in shards), sum(done.values()),
+            estimates(shards, done, staged, known), {name: each.sampling.body() for name, each in names.items()},
+            {name: each.structured for name, each in names.items()}, prompts, notes,
+        )  # fmt: skip
 
 
 def _prompts(staged: Staged, judge: Any) -> list[PromptPreview]:

@@ -241,27 +241,15 @@ class _Shard:
         if isinstance(outcome, Scored) and outcome.provenance.stage == REFORMAT:
             provenance = outcome.provenance
             outcome = replace(outcome, provenance=replace(provenance, notes=(*provenance.notes, *copy_notes)))
+        attempt = read.attempt
+        request = DecidingRequest(
+            attempt["stage"], attempt["worker"], attempt["request_id"], attempt["latency_s"],
+            batch_size=read.size, batch_position=read.place + 1, bisect_depth=read.depth, notes=notes,
+        )  # fmt: skip
         return build_judgment(
-            outcome,
-            DecidingRequest(
-                stage=read.attempt["stage"],
-                worker=read.attempt["worker"],
-                request_id=read.attempt["request_id"],
-                latency_s=read.attempt["latency_s"],
-                batch_size=read.size,
-                batch_position=read.place + 1,
-                bisect_depth=read.depth,
-                notes=notes,
-            ),
-            shard=self._shard.id,
-            position=position,
-            key=key,
-            template=template,
-            structured=self._judge_model.mode,
-            history=history,
-            judge=self._judge,
-            item=item,
-        )
+            outcome, request, shard=self._shard.id, position=position, key=key, template=template,
+            structured=self._judge_model.mode, history=history, judge=self._judge, item=item,
+        )  # fmt: skip
 
 
 def _deciding(old: StoredJudgment, read: Sequence[_Read]) -> _Read | None:
