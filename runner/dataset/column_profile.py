@@ -64,7 +64,7 @@ class ColumnStats:
         types = self.types.keys() - {"null"}
         if not types:
             return "empty"
-        if types == {"true/false"} or (types == {"text"} and self._all(_is_word)):
+        if types == {"true/false"} or (types == {"text"} and self._all(lambda value: value.strip().lower() in _WORDS)):
             return "bool"
         if types <= {"whole number", "number"} or (types == {"text"} and self._all(_is_number)):
             return "number"
@@ -179,10 +179,6 @@ def _add(columns: dict[str, ColumnStats], number: int, row: Record, before: str 
             _add(columns, number, value, f"{path}.", depth + 1)
         else:
             columns.setdefault(path, ColumnStats(path)).add(number, value)
-
-
-def _is_word(value: str) -> bool:
-    return value.strip().lower() in _WORDS
 
 
 def _is_number(value: str) -> bool:

@@ -125,7 +125,7 @@ class DuplicateDetector:
         return coverage, {system: several[number] for system, number in self._systems.items() if several[number]}
 
     def check_answered(self) -> None:
-        """`expect: all`: every question of the reference has an answer from every system."""
+        """`expect: all`, of the reference's questions."""
         assert self._reference is not None
         flags = [bytearray(len(self._reference)) for _ in self._systems]
         for part in self._answers.parts():

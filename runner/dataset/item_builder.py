@@ -61,11 +61,10 @@ class Reference:
         return match
 
     def check_answered(self, answered: dict[str, bytearray]) -> None:
-        """`expect: all`: every reference question has an answer from every system."""
+        """`expect: all`: every question, by its place, has an answer from every system."""
         lines = []
         for system, flags in answered.items():
-            missing = [key for key, match in self._rows.items() if not flags[match.place]]
-            if missing:
+            if missing := [key for key, match in self._rows.items() if not flags[match.place]]:
                 some = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
                 lines.append(f"system {system!r} lacks {len(missing)} of {len(self._rows)} questions: {some}")
         if lines:

@@ -127,11 +127,10 @@ def item_sources(items: Items, base: Path) -> list[Source]:
             raise ConfigError("items: give either systems or fields.system; both say whose answer a row is")
         if not items.systems:
             raise ConfigError("items.systems: names no system")
-        named = [(f"items.systems.{system}", pattern, system) for system, pattern in items.systems.items()]
         return [
-            _source(key, file, items.format, system, columns)
-            for key, pattern, system in named
-            for file in _input_files(key, pattern, base)
+            _source(f"items.systems.{system}", file, items.format, system, columns)
+            for system, pattern in items.systems.items()
+            for file in _input_files(f"items.systems.{system}", pattern, base)
         ]
     patterns = items.path if isinstance(items.path, list) else [items.path or ""]
     if not patterns:
