@@ -89,11 +89,11 @@ class DatasetSource:
             return datasets.load_dataset(location, self.hub.config, revision=self.commit, streaming=True)
         except ValueError as error:
             # Of several configs none is named, or the named one does not exist; else the files themselves are wrong.
-            known = datasets.get_dataset_config_names(location, revision=self.commit)
-            if self.hub.config in known or (self.hub.config is None and len(known) == 1):
+            names = datasets.get_dataset_config_names(location, revision=self.commit)
+            if self.hub.config in names or (self.hub.config is None and len(names) == 1):
                 raise ConfigError(f"items.hf.path: {self.hub.path}: cannot be read: {_short(error)}") from None
             problem = "must name one" if self.hub.config is None else f"there is no config {self.hub.config!r}"
-            raise ConfigError(f"items.hf.config: {problem} of {self.hub.path}: {_join_names(known)}") from None
+            raise ConfigError(f"items.hf.config: {problem} of {self.hub.path}: {_join_names(names)}") from None
 
     def _select_split(self, splits: Any) -> Any:
         """The split that the config names, without its images and sounds, which no judge reads."""
@@ -143,9 +143,9 @@ def _find_commit(hub: Hub) -> str:
         commit = api.dataset_info(hub.path, revision=hub.revision, timeout=_TIMEOUT_S).sha
     except RevisionNotFoundError:
         refs = api.list_repo_refs(hub.path, repo_type="dataset")
-        known = [ref.name for ref in (*refs.branches, *refs.tags)]
+        names = [ref.name for ref in (*refs.branches, *refs.tags)]
         raise ConfigError(
-            f"items.hf.revision: there is no revision {hub.revision!r} of {hub.path}: {_join_names(known)}"
+            f"items.hf.revision: there is no revision {hub.revision!r} of {hub.path}: {_join_names(names)}"
         ) from None
     if commit is None:
         raise ConfigError(f"items.hf.path: the Hub names no commit of {hub.path}")

@@ -72,9 +72,9 @@ class Reference:
 
     def _add(self, row: Record, where: str) -> None:
         key = self._key(row)
-        known = self._rows.setdefault(key, ReferenceRow(len(self._rows), row, where))
-        if known.columns is not row and json.dumps(known.columns, sort_keys=True) != json.dumps(row, sort_keys=True):
-            raise BadRowError(f"{self._on} {key!r} stands at {known.where} with different content")
+        first = self._rows.setdefault(key, ReferenceRow(len(self._rows), row, where))
+        if first.columns is not row and json.dumps(first.columns, sort_keys=True) != json.dumps(row, sort_keys=True):
+            raise BadRowError(f"{self._on} {key!r} stands at {first.where} with different content")
 
     def _key(self, row: Record) -> str:
         value: Any = self._find(row)

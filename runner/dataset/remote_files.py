@@ -109,14 +109,14 @@ def remote_files(key: str, pattern: str) -> list[RemoteFile]:
         return [file]
     with _name_location(key, pattern):
         if MAGIC.search(path):
-            found = _match_keys(bucket, path.split("/"))
+            matches = _match_keys(bucket, path.split("/"))
         elif next(bucket.keys(path.rstrip("/")), None) is not None:
             raise ConfigError(f"{key}: {pattern} is a directory; name its objects, as in {pattern.rstrip('/')}/*.jsonl")
         else:
             raise ConfigError(f"{key}: there is no object {pattern}{endpoint_note(scheme)}")
-    if not found:
+    if not matches:
         raise ConfigError(f"{key}: no object matches {pattern}{endpoint_note(scheme)}")
-    return [RemoteFile(key, f"{scheme}://{name}/{match}", bucket, match) for match in found]
+    return [RemoteFile(key, f"{scheme}://{name}/{match}", bucket, match) for match in matches]
 
 
 def _match_keys(bucket: Bucket, patterns: list[str]) -> list[str]:

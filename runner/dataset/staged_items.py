@@ -154,13 +154,13 @@ def read_ids(directory: Path, rows: Sequence[int]) -> list[str]:
     return [str(reader.slices(row, 1, ["id"])[0].column("id")[0]) for row in rows]
 
 
-def replace_rows(directory: Path, kept: Path) -> None:
+def replace_rows(directory: Path, fresh: Path) -> None:
     """Put the files of `kept`, a folder of `directory`, in the place of the directory's own."""
     for path in _paths(directory):
         path.unlink()
-    for path in _paths(kept):
+    for path in _paths(fresh):
         path.rename(directory / path.name)
-    kept.rmdir()
+    fresh.rmdir()
 
 
 def _open_parquet(path: Path) -> Any:

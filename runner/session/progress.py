@@ -88,14 +88,14 @@ def rows(
     suspected: Mapping[JudgeModelId, int] = {},
 ) -> list[Row]:
     """The rows to show, in the snapshot's order. `throttled` and `states` are by model."""
-    shown = []
+    listed = []
     for (judge, model), tally in snapshot.tallies.items():
         rate = throughput.rate((judge, model), tally.done)
         unscored, waiting = tally.done - tally.scored, tally.waiting + tally.parked
         counts = (tally.trials, tally.done, unscored, waiting, rate, throttled.get(model, 0), tally.usage.cost_usd)
         note = states.get(model) or _suspects(suspected.get((judge, model), 0))
-        shown.append(Row(judge, model, *counts, note=note))
-    return shown
+        listed.append(Row(judge, model, *counts, note=note))
+    return listed
 
 
 def line(row: Row) -> str:

@@ -152,11 +152,11 @@ class _Shard:
             keys = _keys(attempt)
             # Of a judge that is data alone a reply's reading is shared out without a look at the items.
             items = [self._by_key.get(key, None if self._judge.code else item) for key in keys]
-            known = [each for each in items if each is not None]
+            own_items = [each for each in items if each is not None]
             self._batches[attempt["id"]] = None
-            if len(known) == size:
+            if len(own_items) == size:
                 self._batches[attempt["id"]] = self._record_reading(
-                    attempt, outcomes_of(self._judge, _reply(attempt), known)
+                    attempt, outcomes_of(self._judge, _reply(attempt), own_items)
                 )
         return self._batches[attempt["id"]]
 
