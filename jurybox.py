@@ -118,16 +118,12 @@ class Run:
         entries = judgments.select("scores").explode("scores").unnest("scores")
         names = entries.get_column("key").drop_nulls().unique(maintain_order=True)
         own = pl.element().struct
-        return judgments.select(
-            *keys,
-            *(
-                pl.col("scores")
-                .list.eval(own.field("value").filter(own.field("key") == name))
-                .list.first()
-                .alias(name if name not in keys else f"score_{name}")
-                for name in names
-            ),
-        )
+
+        def score(name: str) -> pl.Expr:
+            value = own.field("value").filter(own.field("key") == name)
+            return pl.col("scores").list.eval(value).list.first().alias(f"score_{name}" if name in keys else name)
+
+        return judgments.select(*keys, *map(score, names))
 
     def _published(self, folder: str, columns: Mapping[str, Any]) -> pl.DataFrame:
         import polars as pl

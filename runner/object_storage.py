@@ -27,7 +27,7 @@ RETRY_S = 15
 _MAX_CHARACTERS = 300
 _EXTRA = "pip install 'jurybox[s3]'"
 _CREDENTIALS_REJECTED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken")
-_NO_PERMISSION = re.compile(r"AccessDenied|Forbidden|\b40[13]\b")
+_NO_PERMISSION = re.compile(r"AccessDenied|Forbidden|\b40[13]\b(?!\.)")
 _NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|computeMetadata|metadata\.google")
 _UNREACHABLE = re.compile(r"error sending request|timed out|NETWORK_CONNECTION|curlCode|[Cc]ould not (connect|resolve)")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from runner.errors import InputError, JuryboxError
+from runner.errors import InputError
 
 from .options import (
     AddressOption,
@@ -22,7 +22,7 @@ from .options import (
     same_command,
     say,
 )
-from .run import approve, conclude, describe_published, finish_run, judge_run
+from .run import approve, conclude, describe_published, judge_and_finish
 
 if TYPE_CHECKING:
     from runner.session.session import Session
@@ -84,7 +84,6 @@ def retry(
     configure("debug" if verbose else None)
     check_place(local, address)
     states = _states(state)
-    stopped: JuryboxError | None = None
     with reopen(run_directory, config, asks=True) as session:
         before = _print_revisions(session, quiet)
         for kind, name, place in (("judge", judge, 0), ("model", model, 1)):
@@ -98,8 +97,7 @@ def retry(
         else:
             approve(session, plan, address=address, yes=yes, quiet=quiet)
             plan = plan_retry(session, states, judge, model, begin=True)
-            stopped = judge_run(session, plan, address=address, local=local, quiet=quiet)
-        report = finish_run(session, stopped)
+        stopped, report = judge_and_finish(session, plan, address=address, local=local, quiet=quiet)
     made = session.revisions.new[before:]
     changes = made[-1].document() if made else {"changed": 0, "unchanged": 0, "judge_models": [], "changes": []}
     _print_outcome(session, before, {"retried": again} | changes if as_json else None)

@@ -57,7 +57,6 @@ def run(
 
     configure("debug" if verbose else None)
     request = named_run(replace(arguments, address=address, local=local, progress=not quiet))
-    stopped: JuryboxError | None = None
     # A judge's own code may print; stdout carries the result.
     with show_stops(request.directory, as_json), redirect_stdout(sys.stderr), request.session() as session:
         plan = plan_run(session)
@@ -70,8 +69,7 @@ def run(
             say(f"nothing to do: all {plan.trials:,} trials are judged", quiet)
         else:
             approve(session, plan, address=address, yes=yes, quiet=quiet)
-            stopped = judge_run(session, plan, address=address, local=local, quiet=quiet)
-        report = finish_run(session, stopped)
+        stopped, report = judge_and_finish(session, plan, address=address, local=local, quiet=quiet)
     for revision in session.revisions.new[before:]:
         say(revision.text(), quiet)
     stopped = describe_published(session, stopped, quiet)
@@ -141,19 +139,6 @@ def approve(session: Session, plan: Plan, *, address: str | None, yes: bool, qui
         typer.confirm("Go on?", abort=True, err=True)
 
 
-def judge_run(session: Session, plan: Plan, *, address: str | None, local: bool, quiet: bool) -> JuryboxError | None:
-    """Judge what the plan leaves to do, with progress on stderr; why it stopped before the end, if it did."""
-    from runner.session.judging import judge_and_show
-
-    try:
-        judge_and_show(session, plan, address=address, local=local, quiet=quiet)
-    except InputError:
-        raise
-    except JuryboxError as error:
-        return error
-    return None
-
-
 @contextmanager
 def show_stops(directory: Path, as_json: bool) -> Iterator[None]:
     """With `--json` a stop that leaves no room or time to finish the run shows what the ledger holds all the same."""
@@ -166,10 +151,22 @@ def show_stops(directory: Path, as_json: bool) -> Iterator[None]:
         raise
 
 
-def finish_run(session: Session, stopped: JuryboxError | None) -> Report:
-    """The report, after everything judged is published."""
+def judge_and_finish(
+    session: Session, plan: Plan, *, address: str | None, local: bool, quiet: bool
+) -> tuple[JuryboxError | None, Report]:
+    """Judge what the plan leaves to do, then publish all: why it stopped before the end, if it did, and the report."""
+    from runner.session.judging import judge_and_show
+
+    stopped: JuryboxError | None = None
     try:
-        return session.finish()
+        if not plan.complete:
+            judge_and_show(session, plan, address=address, local=local, quiet=quiet)
+    except InputError:
+        raise
+    except JuryboxError as error:
+        stopped = error
+    try:
+        return stopped, session.finish()
     except JuryboxError as error:
         # The ledger is whole either way; why the judging stopped comes before why it cannot be published.
         raise stopped or error from None
@@ -177,14 +174,12 @@ def finish_run(session: Session, stopped: JuryboxError | None) -> Report:
 
 def describe_published(session: Session, stopped: JuryboxError | None, quiet: bool) -> JuryboxError | None:
     """Say where the results are published; why the command stopped, be it that not all of them are."""
-    if session.publisher.trouble is None:
-        if session.publisher.published is not None:
-            say(f"published: {session.publisher.published}", quiet)
-        return stopped
-    if stopped is not None:
-        say(session.publisher.trouble)
-        return stopped
-    return StoppedEarly(session.publisher.trouble)
+    publisher = session.publisher
+    if publisher.trouble is None and publisher.published is not None:
+        say(f"published: {publisher.published}", quiet)
+    if publisher.trouble is not None and stopped is not None:
+        say(publisher.trouble)
+    return stopped if stopped is not None or publisher.trouble is None else StoppedEarly(publisher.trouble)
 
 
 def conclude(stopped: JuryboxError | None, report: Report) -> None:

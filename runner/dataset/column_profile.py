@@ -64,7 +64,7 @@ class ColumnStats:
         types = self.types.keys() - {"null"}
         if not types:
             return "empty"
-        if types == {"true/false"} or (types == {"text"} and self._all(_is_word)):
+        if types == {"true/false"} or (types == {"text"} and self._all(lambda value: value.strip().lower() in _WORDS)):
             return "bool"
         if types <= {"whole number", "number"} or (types == {"text"} and self._all(_is_number)):
             return "number"
@@ -76,8 +76,8 @@ class ColumnStats:
 
     def repeats_within(self, other: ColumnStats | None) -> bool:
         """Whether a value stands twice, or twice beside the same value of another column."""
-        pairs = {(value, other and other.places.get(row)) for row, value in self.places.items()}
-        return len(pairs) < len(self.places)
+        places = {(value, other and other.places.get(row)) for row, value in self.places.items()}
+        return len(places) < len(self.places)
 
     def add(self, row: int, value: Any) -> None:
         self.types[_TYPES.get(type(value), "object")] += 1
@@ -121,7 +121,7 @@ class ColumnProfile:
         return rows if self.complete else f"more than {rows}"
 
     def has_column(self, name: str) -> bool:
-        return any(known == name or known.startswith(f"{name}.") for known in self.columns)
+        return any(column == name or column.startswith(f"{name}.") for column in self.columns)
 
 
 def profile_columns(items: Items, base: Path, max_rows: int = MAX_ROWS) -> ColumnProfile:
@@ -152,8 +152,8 @@ def _read(
     rows = 0
     first_problem: str | None = None
     for source in sources:
-        with closing(source.rows()) as found:
-            for line, row in islice(found, max_rows - rows + 1):
+        with closing(source.rows()) as of_source:
+            for line, row in islice(of_source, max_rows - rows + 1):
                 if isinstance(row, RowError):
                     problem = f"{source.name}:{line}: {row.text}"
                     first_problem = first_problem or problem
@@ -179,10 +179,6 @@ def _add(columns: dict[str, ColumnStats], number: int, row: Record, before: str 
             _add(columns, number, value, f"{path}.", depth + 1)
         else:
             columns.setdefault(path, ColumnStats(path)).add(number, value)
-
-
-def _is_word(value: str) -> bool:
-    return value.strip().lower() in _WORDS
 
 
 def _is_number(value: str) -> bool:
@@ -319,17 +315,17 @@ def _guess_answer(profile: ColumnProfile, guesses: dict[str, Guess]) -> None:
 def _guess_system(profile: ColumnProfile, guesses: dict[str, Guess]) -> None:
     """Where the same answer to the same question stands in several rows: the column that tells these rows apart."""
     used = {guess.column for guess in guesses.values()}
-    pair = [profile.columns[guesses[role].column] for role in ("question", "response") if role in guesses]
+    both = [profile.columns[guesses[role].column] for role in ("question", "response") if role in guesses]
     rows = range(profile.rows)
 
     def repeats(columns: list[ColumnStats]) -> bool:
         return len({tuple(column.places.get(row) for column in columns) for row in rows}) < profile.rows
 
-    if len(pair) < 2 or not repeats(pair):
+    if len(both) < 2 or not repeats(both):
         return
     for column in profile.columns.values():
         few = column.name not in used and column.kind == "text" and column.distinct > 1 and _few(column, profile)
-        if few and not repeats([*pair, column]):
+        if few and not repeats([*both, column]):
             why = "the same answers to the same questions stand in several rows, and it tells them apart"
             guesses["system"] = Guess(column.name, why)
             return
@@ -359,12 +355,12 @@ def _settle_ids(profile: ColumnProfile, guesses: dict[str, Guess]) -> None:
 
 def _grades(column: ColumnStats) -> dict[str, bool]:
     """What inspect_ai's letters mean: correct, incorrect and no answer; others, such as P (partial), mean neither."""
-    known = {"C": True, "I": False, "N": False}
-    if not column.values or not column.all_values_known or not column.values.keys() <= known.keys():
+    meanings = {"C": True, "I": False, "N": False}
+    if not column.values or not column.all_values_known or not column.values.keys() <= meanings.keys():
         return {}
     if not ({"C", "I"} <= column.values.keys() or _SCORER.fullmatch(column.name)):
         return {}
-    return {value: meaning for value, meaning in known.items() if value != "N" or "N" in column.values}
+    return {value: meaning for value, meaning in meanings.items() if value != "N" or "N" in column.values}
 
 
 def _label_type(column: ColumnStats, named: bool) -> str | None:

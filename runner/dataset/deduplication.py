@@ -93,18 +93,18 @@ class DuplicateDetector:
 
     def find(self, rows: int) -> DuplicateCounts:
         """Look through all `rows` staged rows: which are duplicates, which contradict each other."""
-        found = DuplicateCounts()
+        counts = DuplicateCounts()
         for part in self._rows.parts():
             groups: dict[bytes, list[_Row]] = {}
             for entry in map(_Row._make, part):
                 groups.setdefault(entry.key, []).append(entry)
             for entries in groups.values():
                 if len(entries) > 1:
-                    found.dropped = found.dropped or bytearray(rows)
-                    _compare(entries, found)
-                if entries[0].row not in found.conflicts:
+                    counts.dropped = counts.dropped or bytearray(rows)
+                    _compare(entries, counts)
+                if entries[0].row not in counts.conflicts:
                     self._answers.add(entries[0].question, entries[0].system)
-        return found
+        return counts
 
     def count_answers(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
         """After `find`: system → (distinct questions answered, questions of the reference or of all systems).
@@ -125,7 +125,7 @@ class DuplicateDetector:
         return coverage, {system: several[number] for system, number in self._systems.items() if several[number]}
 
     def check_answered(self) -> None:
-        """`expect: all`: every question of the reference has an answer from every system."""
+        """`expect: all`, of the reference's questions."""
         assert self._reference is not None
         flags = [bytearray(len(self._reference)) for _ in self._systems]
         for part in self._answers.parts():
@@ -151,16 +151,16 @@ class _Row(NamedTuple):
         return SourceLocation(self.source, self.line)
 
 
-def _compare(entries: list[_Row], found: DuplicateCounts) -> None:
+def _compare(entries: list[_Row], counts: DuplicateCounts) -> None:
     """One (system, id) that several rows have: equal content counts once, differing content cannot be chosen from."""
     first = entries[0]
     other = next((entry for entry in entries if entry.content != first.content), None)
     for entry in entries[1:] if other is None else entries:
-        found.dropped[entry.row] = 1
+        counts.dropped[entry.row] = 1
         if other is None:
-            found.repeated += 1
+            counts.repeated += 1
         else:
-            found.conflicts[entry.row] = entry.at, (other if entry.content == first.content else first).at
+            counts.conflicts[entry.row] = entry.at, (other if entry.content == first.content else first).at
 
 
 def _digest(data: bytes) -> bytes:

@@ -7,7 +7,6 @@ names the evaluated model in another file, the results beside the samples.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import re
@@ -32,7 +31,7 @@ _ATTACHMENT = "attachment://"
 _ZSTANDARD = 93
 _MEMBER = struct.Struct("<4s22xHH")
 _TRANSCRIPT = {"messages", "events", "events_data", "store", "timelines", "error_retries", "attachments"}
-_INSPECT_LEFT_OUT = {"input", "target", "output", *_TRANSCRIPT}
+_INSPECT_LEFT_OUT = frozenset({"input", "target", "output", *_TRANSCRIPT})
 """Parts of a sample that repeat what stands in another column, or that grow with the transcript."""
 _BAD_ZIP = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError, *DAMAGE)
 
@@ -46,52 +45,41 @@ def inspect_rows(file: io.BufferedReader[Any], named: frozenset[str]) -> Iterato
     """A row for each sample and epoch, numbered (.eval) or with its line (.json). `named`: columns of the config."""
     zipped = file.peek(4)[:4] == ZIPPED
     header: Record = {}
-    log = None
+    left_out = _INSPECT_LEFT_OUT - named
     for place, sample in _zip_samples(file, header) if zipped else json_member(file, "samples", header):
         if isinstance(sample, RowError):
             yield place, sample
             continue
-        if log is None:
-            spec = header.get("eval")
-            if not isinstance(spec, dict) or not isinstance(spec.get("model"), str):
-                yield place, RowError(f"no log of inspect_ai: it does not say which model was evaluated; {REST_LOST}")
-                return
-            log = _InspectLog(spec, named)
-        yield place, log.row(sample)
+        spec = header.get("eval")
+        if not isinstance(spec, dict) or not isinstance(spec.get("model"), str):
+            yield place, RowError(f"no log of inspect_ai: it does not say which model was evaluated; {REST_LOST}")
+            return
+        yield place, _inspect_row(sample, spec, left_out)
 
 
-class _InspectLog:
-    """What a log of inspect_ai says of all of its samples."""
-
-    def __init__(self, spec: Record, named: frozenset[str]) -> None:
-        config = spec.get("config") or {}
-        self._task = str(spec.get("task") or "")
-        self._model = spec["model"]
-        self._epochs = config.get("epochs") or 1
-        self._left_out = [name for name in _INSPECT_LEFT_OUT if name not in named]
-
-    def row(self, sample: Record) -> Record | RowError:
-        """A sample's columns: its own, the canonical ones, and task and model."""
-        number, epoch = sample.get("id"), sample.get("epoch", 1)
-        if not isinstance(number, int | str):
-            return RowError("no sample of inspect_ai: it has no id", sample)
-        attachments = sample.get("attachments") or {}
-        row = {name: value for name, value in sample.items() if name not in self._left_out}
-        # Ids are those of a task's data set, mostly 1 to n: two tasks of one model would share them.
-        question_id = f"{self._task}/{number}"
-        row |= {
-            "sample_id": number,
-            "question_id": question_id,
-            "id": question_id if self._epochs == epoch == 1 else f"{question_id}/{epoch}",
-            "system": self._model,
-            "task": self._task,
-            "question": _question(sample, attachments),
-            "reference": _join_targets(sample.get("target")),
-            "response": _response(sample.get("output"), attachments),
-        }
-        if isinstance(row.get("error"), dict):
-            row["error"] = {"message": row["error"].get("message")}
-        return row
+def _inspect_row(sample: Record, spec: Record, left_out: frozenset[str]) -> Record | RowError:
+    """A sample's columns: its own, the canonical ones, and task and model, which the log says of all of its samples."""
+    number, epoch = sample.get("id"), sample.get("epoch", 1)
+    if not isinstance(number, int | str):
+        return RowError("no sample of inspect_ai: it has no id", sample)
+    attachments = sample.get("attachments") or {}
+    row = {name: value for name, value in sample.items() if name not in left_out}
+    # Ids are those of a task's data set, mostly 1 to n: two tasks of one model would share them.
+    task = str(spec.get("task") or "")
+    question_id, epochs = f"{task}/{number}", (spec.get("config") or {}).get("epochs") or 1
+    row |= {
+        "sample_id": number,
+        "question_id": question_id,
+        "id": question_id if epochs == epoch == 1 else f"{question_id}/{epoch}",
+        "system": spec["model"],
+        "task": task,
+        "question": _question(sample, attachments),
+        "reference": _join_targets(sample.get("target")),
+        "response": _response(sample.get("output"), attachments),
+    }
+    if isinstance(row.get("error"), dict):
+        row["error"] = {"message": row["error"].get("message")}
+    return row
 
 
 def _question(sample: Record, attachments: Record) -> str:
@@ -166,7 +154,7 @@ def _zip_samples(file: io.BufferedReader[Any], header: Record) -> Iterator[Row]:
 
 
 def _read_member(file: io.BufferedReader[Any], archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Record | RowError:
-    if info.file_size > MAX_RECORD_BYTES:
+    if max(info.file_size, info.compress_size) > MAX_RECORD_BYTES:
         return RowError(f"{info.filename} is longer than {MAX_RECORD_BYTES:,} bytes")
     try:
         data = _decompress(file, info) if info.compress_type == _ZSTANDARD else archive.read(info)
@@ -180,33 +168,16 @@ def _decompress(file: io.BufferedReader[Any], info: zipfile.ZipInfo) -> bytes:
     """A member packed with Zstandard, as inspect_ai writes since 2025 and zipfile reads only from Python 3.14 on."""
     import pyarrow
 
-    with contextlib.closing(_MemberBytes(file, info)) as raw, pyarrow.CompressedInputStream(raw, "zstd") as stream:
+    file.seek(info.header_offset)
+    mark, name, extra = _MEMBER.unpack(file.read(_MEMBER.size))
+    if mark != ZIPPED:
+        raise zipfile.BadZipFile("it does not stand where the zip says")
+    file.seek(name + extra, io.SEEK_CUR)
+    with pyarrow.CompressedInputStream(io.BytesIO(file.read(info.compress_size)), "zstd") as stream:
         data: bytes = stream.read(info.file_size + 1)
     if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
         raise zipfile.BadZipFile("its length or checksum is not what the zip says")
     return data
-
-
-class _MemberBytes(io.RawIOBase):
-    """The compressed bytes of one member."""
-
-    def __init__(self, file: io.BufferedReader[Any], info: zipfile.ZipInfo) -> None:
-        file.seek(info.header_offset)
-        mark, name, extra = _MEMBER.unpack(file.read(_MEMBER.size))
-        if mark != ZIPPED:
-            raise zipfile.BadZipFile("it does not stand where the zip says")
-        file.seek(name + extra, io.SEEK_CUR)
-        self._file = file
-        self._left = info.compress_size
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._file.read(min(len(buffer), self._left))
-        buffer[: len(data)] = data
-        self._left -= len(data)
-        return len(data)
 
 
 LIKELIHOODS = (

@@ -86,21 +86,21 @@ class FieldMap:
     """The `fields` and `labels` of the config, applied to rows."""
 
     def __init__(self, items: Items) -> None:
-        self._identity = {name: find_value(items.fields.get(name, name)) for name in _IDENTITY}
         self._named = frozenset(items.fields)
         self._columns = {name: items.fields.get(name, name) for name in _IDENTITY}
+        self._identity = {name: find_value(column) for name, column in self._columns.items()}
         content = {name: column for name, column in items.fields.items() if name not in _IDENTITY}
         self._content = [(name, column, find_value(column)) for name, column in content.items()]
         self._digest_fields = tuple(dict.fromkeys((*CANONICAL_FIELDS, *(name for name, _, _ in self._content))))
+        labels = items.labels.items()
         self._labels = [
-            (name, label.field, find_value(label.field), label_reader(name, label))
-            for name, label in items.labels.items()
+            (name, label.field, find_value(label.field), label_reader(name, label)) for name, label in labels
         ]
         # nq301 of OpenQA-eval: a column `id` that holds the question's id cannot be the answer's id as well.
         self._digest_only = "id" not in items.fields and items.fields.get("question_id") == "id"
         self._missing_columns = {
             **{f"items.fields.{name}": column for name, column in items.fields.items()},
-            **{f"items.labels.{name}.field": label.field for name, label in items.labels.items()},
+            **{f"items.labels.{name}.field": label.field for name, label in labels},
         }
         self._lookups = {column: find_value(column) for column in self._missing_columns.values()}
         self._columns_of_rows: dict[str, None] = {}
@@ -126,14 +126,7 @@ class FieldMap:
             group = None
         else:
             group = as_identifier(group, f"group (column {self._columns['group']!r})")
-        item = Item(
-            id=item_id,
-            question_id=item_id if question_id is None else question_id,
-            system=system,
-            group=group,
-            fields=fields,
-            labels=labels,
-        )
+        item = Item(item_id, item_id if question_id is None else question_id, system, group, fields, labels)
         field_bytes, label_bytes = as_stored_value(fields), as_stored_value(labels) if labels else b"{}"
         digest = hashlib.blake2b(field_bytes, digest_size=16)
         question = item.question_id.encode()

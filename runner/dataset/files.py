@@ -156,11 +156,11 @@ def local_files(key: str, pattern: str, base: Path) -> list[LocalFile]:
     fixed = next(index for index, part in enumerate(parts) if MAGIC.search(part))
     folder = Path(*parts[:fixed])
     hidden = parts[-1].startswith(".")
-    found = sorted(
+    matches = sorted(
         match
         for match in (base / folder).glob("/".join(parts[fixed:]))
         if match.is_file() and (hidden or not match.name.startswith("."))
     )
-    if not found:
+    if not matches:
         raise ConfigError(f"{key}: no file matches {path}")
-    return [LocalFile(str(folder / match.relative_to(base / folder)), match) for match in found]
+    return [LocalFile(str(folder / match.relative_to(base / folder)), match) for match in matches]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,10 +59,15 @@ class DatasetSource:
         return {"path": self.hub.path, "files": len(files), "digest": digest.hexdigest()}
 
     def rows(self) -> Generator[Row, None, None]:
-        from datasets.exceptions import DatasetNotFoundError
+        import datasets
 
-        with _hide_progress():
-            split = self._select_split(_translate_errors(self._open, DatasetNotFoundError))
+        has_bars = not datasets.are_progress_bars_disabled()
+        datasets.disable_progress_bars()  # the library's own, between ours
+        try:
+            split = self._select_split(_translate_errors(self._open, datasets.exceptions.DatasetNotFoundError))
+        finally:
+            if has_bars:
+                datasets.enable_progress_bars()
         number = 0
         try:
             for batch in split.with_format("arrow").iter(batch_size=_BATCH):
@@ -85,11 +89,11 @@ class DatasetSource:
             return datasets.load_dataset(location, self.hub.config, revision=self.commit, streaming=True)
         except ValueError as error:
             # Of several configs none is named, or the named one does not exist; else the files themselves are wrong.
-            known = datasets.get_dataset_config_names(location, revision=self.commit)
-            if self.hub.config in known or (self.hub.config is None and len(known) == 1):
+            names = datasets.get_dataset_config_names(location, revision=self.commit)
+            if self.hub.config in names or (self.hub.config is None and len(names) == 1):
                 raise ConfigError(f"items.hf.path: {self.hub.path}: cannot be read: {_short(error)}") from None
             problem = "must name one" if self.hub.config is None else f"there is no config {self.hub.config!r}"
-            raise ConfigError(f"items.hf.config: {problem} of {self.hub.path}: {_join_names(known)}") from None
+            raise ConfigError(f"items.hf.config: {problem} of {self.hub.path}: {_join_names(names)}") from None
 
     def _select_split(self, splits: Any) -> Any:
         """The split that the config names, without its images and sounds, which no judge reads."""
@@ -139,9 +143,9 @@ def _find_commit(hub: Hub) -> str:
         commit = api.dataset_info(hub.path, revision=hub.revision, timeout=_TIMEOUT_S).sha
     except RevisionNotFoundError:
         refs = api.list_repo_refs(hub.path, repo_type="dataset")
-        known = [ref.name for ref in (*refs.branches, *refs.tags)]
+        names = [ref.name for ref in (*refs.branches, *refs.tags)]
         raise ConfigError(
-            f"items.hf.revision: there is no revision {hub.revision!r} of {hub.path}: {_join_names(known)}"
+            f"items.hf.revision: there is no revision {hub.revision!r} of {hub.path}: {_join_names(names)}"
         ) from None
     if commit is None:
         raise ConfigError(f"items.hf.path: the Hub names no commit of {hub.path}")
@@ -165,20 +169,6 @@ def _translate_errors(call: Callable[[], _Result], *absent: type[Exception]) -> 
         ) from None
     except Exception as error:  # httpx, OSError, pyarrow, yaml: what a dataset can fail with has no common root
         raise ConfigError(f"items.hf: cannot be opened: {_short(error)}") from None
-
-
-@contextmanager
-def _hide_progress() -> Iterator[None]:
-    """No progress bars of the library between ours."""
-    import datasets
-
-    enabled = not datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if enabled:
-            datasets.enable_progress_bars()
 
 
 def _join_names(names: list[str]) -> str:

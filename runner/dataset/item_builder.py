@@ -61,11 +61,10 @@ class Reference:
         return match
 
     def check_answered(self, answered: dict[str, bytearray]) -> None:
-        """`expect: all`: every reference question has an answer from every system."""
+        """`expect: all`: every question, by its place, has an answer from every system."""
         lines = []
         for system, flags in answered.items():
-            missing = [key for key, match in self._rows.items() if not flags[match.place]]
-            if missing:
+            if missing := [key for key, match in self._rows.items() if not flags[match.place]]:
                 some = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
                 lines.append(f"system {system!r} lacks {len(missing)} of {len(self._rows)} questions: {some}")
         if lines:
@@ -73,9 +72,9 @@ class Reference:
 
     def _add(self, row: Record, where: str) -> None:
         key = self._key(row)
-        known = self._rows.setdefault(key, ReferenceRow(len(self._rows), row, where))
-        if known.columns is not row and json.dumps(known.columns, sort_keys=True) != json.dumps(row, sort_keys=True):
-            raise BadRowError(f"{self._on} {key!r} stands at {known.where} with different content")
+        first = self._rows.setdefault(key, ReferenceRow(len(self._rows), row, where))
+        if first.columns is not row and json.dumps(first.columns, sort_keys=True) != json.dumps(row, sort_keys=True):
+            raise BadRowError(f"{self._on} {key!r} stands at {first.where} with different content")
 
     def _key(self, row: Record) -> str:
         value: Any = self._find(row)

@@ -67,8 +67,7 @@ def json_lines(file: io.BufferedReader[Any], nan_is_null: bool = False) -> Itera
 def json_array(file: io.BufferedReader[Any]) -> Iterator[Row]:
     """The objects of one JSON array, an element at a time, by the same decoder as lines: ijson knows neither line
     numbers nor keys given twice."""
-    array = _ArrayStream(file, _STRICT)
-    yield from _yield_errors(array, array.rows())
+    return _ArrayStream(file, _STRICT).read(None, {})
 
 
 def json_member(file: io.BufferedReader[Any], name: str, before: Record) -> Iterator[Row]:
@@ -76,18 +75,7 @@ def json_member(file: io.BufferedReader[Any], name: str, before: Record) -> Iter
 
     NaN is read as null, and nothing after the array is looked at.
     """
-    array = _ArrayStream(file, _NAN_IS_NULL)
-    yield from _yield_errors(array, array.member(name, before))
-
-
-def _yield_errors(array: _ArrayStream, rows: Iterator[Row]) -> Iterator[Row]:
-    """The rows; what ends them early becomes a RowError at its line."""
-    try:
-        yield from rows
-    except DAMAGE as error:
-        yield array.line, describe_damage(error)
-    except json.JSONDecodeError as error:
-        yield array.line, RowError(f"not JSON: {error.msg}; {REST_LOST}")
+    return _ArrayStream(file, _NAN_IS_NULL).read(name, before)
 
 
 class _ArrayStream:
@@ -105,8 +93,18 @@ class _ArrayStream:
         self._offset = 0
         self.line = 1
 
-    def rows(self) -> Iterator[Row]:
-        self._skip_bom()
+    def read(self, member: str | None, before: Record) -> Iterator[Row]:
+        """The rows; what ends them early becomes a RowError at its line."""
+        try:
+            if self._next() == "\ufeff":
+                self._move(1)
+            yield from self._array() if member is None else self._member(member, before)
+        except DAMAGE as error:
+            yield self.line, describe_damage(error)
+        except json.JSONDecodeError as error:
+            yield self.line, RowError(f"not JSON: {error.msg}; {REST_LOST}")
+
+    def _array(self) -> Iterator[Row]:
         if self._next() != "[":
             raise json.JSONDecodeError("the file holds no array (one object a line: items.format: jsonl)", "", 0)
         self._move(1)
@@ -117,8 +115,7 @@ class _ArrayStream:
         if self._next():
             raise json.JSONDecodeError("something follows the array", "", 0)
 
-    def member(self, name: str, before: Record) -> Iterator[Row]:
-        self._skip_bom()
+    def _member(self, name: str, before: Record) -> Iterator[Row]:
         mark = self._next()
         if mark != "{":
             raise json.JSONDecodeError("the file holds no object", "", 0)
@@ -232,10 +229,6 @@ class _ArrayStream:
             if self._ended:
                 return ""
             self._fill(CHUNK)
-
-    def _skip_bom(self) -> None:
-        if self._next() == "\ufeff":
-            self._move(1)
 
 
 def json_record(text: str, nan_is_null: bool = False) -> Record | RowError:

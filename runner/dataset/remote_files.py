@@ -47,11 +47,15 @@ class RemoteFile:
     def beside(self, name: str) -> RemoteFile | None:
         location, path = (f"{text.rpartition('/')[0]}/{name}" for text in (self.location, self.path))
         file = replace(self, location=location, path=path.removeprefix("/"))
-        return file if _head(file) else None
+        return file if file.head() else None
+
+    def head(self) -> tuple[int, str] | None:
+        """Its size and ETag; None where there is no such object."""
+        with _name_location(self.key, self.location):
+            return self.bucket.head(self.path)
 
     def _head(self) -> tuple[int, str]:
-        head = _head(self)
-        if head is None:
+        if (head := self.head()) is None:
             raise ConfigError(f"{self.key}: {self.location}: there is no such object")
         return head
 
@@ -101,18 +105,18 @@ def remote_files(key: str, pattern: str) -> list[RemoteFile]:
         raise ConfigError(f"{key}: {pattern}: a bucket's name cannot be a pattern")
     bucket = Bucket(scheme, name)
     file = RemoteFile(key, pattern, bucket, path)
-    if not path.endswith("/") and _head(file):
+    if not path.endswith("/") and file.head():
         return [file]
     with _name_location(key, pattern):
         if MAGIC.search(path):
-            found = _match_keys(bucket, path.split("/"))
+            matches = _match_keys(bucket, path.split("/"))
         elif next(bucket.keys(path.rstrip("/")), None) is not None:
             raise ConfigError(f"{key}: {pattern} is a directory; name its objects, as in {pattern.rstrip('/')}/*.jsonl")
         else:
             raise ConfigError(f"{key}: there is no object {pattern}{endpoint_note(scheme)}")
-    if not found:
+    if not matches:
         raise ConfigError(f"{key}: no object matches {pattern}{endpoint_note(scheme)}")
-    return [RemoteFile(key, f"{scheme}://{name}/{match}", bucket, match) for match in found]
+    return [RemoteFile(key, f"{scheme}://{name}/{match}", bucket, match) for match in matches]
 
 
 def _match_keys(bucket: Bucket, patterns: list[str]) -> list[str]:
@@ -135,11 +139,6 @@ def _matches(parts: Sequence[str], patterns: Sequence[str]) -> bool:
     if patterns[0] == "**":
         return any(_matches(parts[count:], patterns[1:]) for count in range(len(parts) + 1))
     return bool(parts) and fnmatchcase(parts[0], patterns[0]) and _matches(parts[1:], patterns[1:])
-
-
-def _head(file: RemoteFile) -> tuple[int, str] | None:
-    with _name_location(file.key, file.location):
-        return file.bucket.head(file.path)
 
 
 @contextmanager

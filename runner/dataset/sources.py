@@ -127,11 +127,10 @@ def item_sources(items: Items, base: Path) -> list[Source]:
             raise ConfigError("items: give either systems or fields.system; both say whose answer a row is")
         if not items.systems:
             raise ConfigError("items.systems: names no system")
-        named = [(f"items.systems.{system}", pattern, system) for system, pattern in items.systems.items()]
         return [
-            _source(key, file, items.format, system, columns)
-            for key, pattern, system in named
-            for file in _input_files(key, pattern, base)
+            _source(f"items.systems.{system}", file, items.format, system, columns)
+            for system, pattern in items.systems.items()
+            for file in _input_files(f"items.systems.{system}", pattern, base)
         ]
     patterns = items.path if isinstance(items.path, list) else [items.path or ""]
     if not patterns:
@@ -172,13 +171,13 @@ def _input_files(key: str, pattern: str, base: Path) -> Sequence[InputFile]:
 
 def _source(key: str, file: InputFile, format: str | None, system: str | None, columns: frozenset[str]) -> FileSource:
     bare = _last_name(file).lower().removesuffix(".gz")
-    known = format or _ENDINGS.get(PurePosixPath(bare).suffix)
-    if known is None:
+    kind = format or _ENDINGS.get(PurePosixPath(bare).suffix)
+    if kind is None:
         way_out = "rename it" if key.startswith("items.join") else "set items.format"
         raise ConfigError(
             f"{key}: the ending of {file.name} tells no format ({', '.join(_ENDINGS)}, also .gz); {way_out}"
         )
-    return FileSource(file, known, sniff=format is None, system=system, columns=columns)
+    return FileSource(file, kind, sniff=format is None, system=system, columns=columns)
 
 
 def _last_name(file: InputFile) -> str:

@@ -159,7 +159,6 @@ class _Staging:
         self._counts = _ItemCounts(judges)
         self._rejects = _Rejects(directory, items.on_bad)
         self._duplicates = DuplicateDetector(directory / "duplicates", reference, items.systems or ())
-        self._closed: StagedWriter | None = None
 
     def run(self, signature: dict[str, Any]) -> StagedSummary:
         """Stage all rows, then leave out those that stand twice and those that are not in the sample."""
@@ -169,12 +168,12 @@ class _Staging:
                     for line, row in rows:
                         self._add(row, source, SourceLocation(number, line), writer)
             self._rejects.check()
-            found = self._duplicates.find(writer.rows)
+            duplicates = self._duplicates.find(writer.rows)
             writer.close()
-            if found.conflicts and self._items.on_bad == "stop":
-                raise ItemError(self._describe_conflicts(found))
-            if found.dropped:
-                writer = self._remove_dropped(found)
+            if duplicates.conflicts and self._items.on_bad == "stop":
+                raise ItemError(self._describe_conflicts(duplicates))
+            if duplicates.dropped:
+                writer = self._remove_dropped(duplicates)
             drawn = None
             if self._sample is not None and writer.rows:
                 writer, drawn = self._draw_sample(self._sample, writer.rows)
@@ -186,21 +185,12 @@ class _Staging:
         if self._items.join is not None and self._items.join.expect == "all":
             self._duplicates.check_answered()
         coverage, several = self._duplicates.count_answers()
-        summary = StagedSummary(
-            signature=signature,
-            rows=writer.rows,
-            duplicates=found.repeated,
-            rejects=self._rejects.count,
-            coverage=coverage,
-            several=several,
-            empty=self._counts.empty,
-            judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
-            files=writer.files,
-            sample=drawn,
-        )
-        self._closed = writer
         self._duplicates.close()
-        return summary
+        return StagedSummary(
+            signature, writer.rows, duplicates.repeated, self._rejects.count, coverage, self._counts.empty,
+            judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
+            files=writer.files, several=several, sample=drawn,
+        )  # fmt: skip
 
     def add_controls(self, summary: StagedSummary, controls: ControlSelector, among: int) -> StagedSummary:
         """After `run`: add the control items of the first `among` rows behind all others."""
@@ -209,15 +199,15 @@ class _Staging:
                 controls.add(row, parse_item(*values[:6]), self._templates(values))
         rows = controls.rows()
         # The rows are read while others are written: those go to files of their own.
-        with closing(self._writer(self._directory, after=self._closed)) as writer:
+        with closing(self._writer(self._directory, summary)) as writer:
             for row, *values in read_rows(self._directory):
                 if row in rows:
                     for item, templates in controls.make(parse_item(*values[:6]), self._templates(values)):
                         self._write(writer, item, as_stored_value(item.fields), b"{}", templates)
         return replace(summary, controls=writer.rows - summary.rows, files=writer.files)
 
-    def _writer(self, directory: Path, after: StagedWriter | None = None) -> StagedWriter:
-        return StagedWriter(directory, [judge.name for judge in self._judges], after)
+    def _writer(self, directory: Path, before: StagedSummary | None = None) -> StagedWriter:
+        return StagedWriter(directory, [judge.name for judge in self._judges], before)
 
     def _write(
         self, writer: StagedWriter, item: Item, fields: bytes, labels: bytes, templates: Sequence[str | None]
@@ -241,12 +231,12 @@ class _Staging:
         self._counts.add(item, templates)
         self._write(writer, item, mapped.fields, mapped.labels, templates)
 
-    def _describe_conflicts(self, found: DuplicateCounts) -> str:
+    def _describe_conflicts(self, duplicates: DuplicateCounts) -> str:
         """Each contradiction once, at its later place, and what can be done."""
-        later = sorted(row for row, (at, other) in found.conflicts.items() if at > other)
+        later = sorted(row for row, (at, other) in duplicates.conflicts.items() if at > other)
         lines = [f"{len(later)} row{'s' * (len(later) > 1)} with an id that stands elsewhere with different content"]
         for row, item_id in zip(later, read_ids(self._directory, later[:_MAX_LISTED]), strict=False):
-            at, other = found.conflicts[row]
+            at, other = duplicates.conflicts[row]
             lines.append(f"  {self._where(at)}: {item_id}: {self._same_as(other)}")
         remedy = "Mend the file, or map items.fields.id (or system) to what tells them apart"
         if self._builder.fields.digests:
@@ -262,14 +252,14 @@ class _Staging:
     def _where(self, location: SourceLocation) -> str:
         return f"{self._sources[location.source].name}:{location.line}"
 
-    def _remove_dropped(self, found: DuplicateCounts) -> StagedWriter:
+    def _remove_dropped(self, duplicates: DuplicateCounts) -> StagedWriter:
         """Leave out the rows that stand twice. Of a contradiction none is kept: choosing is guessing."""
 
         def keep(row: int, values: Sequence[Any]) -> bool:
-            if row in found.conflicts:
-                at, other = found.conflicts[row]
+            if row in duplicates.conflicts:
+                at, other = duplicates.conflicts[row]
                 self._rejects.add(self._sources[at.source].name, at.line, values[0], self._same_as(other))
-            return not found.dropped[row]
+            return not duplicates.dropped[row]
 
         return self._keep_rows(keep)
 
@@ -282,13 +272,13 @@ class _Staging:
 
     def _keep_rows(self, keep: Callable[[int, Sequence[Any]], bool]) -> StagedWriter:
         """Write the rows anew without some, which then are no longer counted."""
-        kept = self._directory / "kept"
-        kept.mkdir(mode=0o700)
-        with closing(self._writer(kept)) as writer:
+        fresh = self._directory / "kept"
+        fresh.mkdir(mode=0o700)
+        with closing(self._writer(fresh)) as writer:
             for row, *values in read_rows(self._directory):
                 if keep(row, values):
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                 else:
                     self._counts.add(parse_item(*values[:6]), self._templates(values), times=-1)
-        replace_rows(self._directory, kept)
+        replace_rows(self._directory, fresh)
         return writer

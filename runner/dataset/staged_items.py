@@ -38,8 +38,8 @@ LAYOUT = 2
 class StagedWriter:
     """Appends rows to the Parquet files of a directory. Columns: those of design.md, in the order of `columns`."""
 
-    def __init__(self, directory: Path, judges: Sequence[str], after: StagedWriter | None = None) -> None:
-        """`after`: a closed writer of the same directory, whose rows these follow."""
+    def __init__(self, directory: Path, judges: Sequence[str], before: StagedSummary | None = None) -> None:
+        """`before`: what stands in the directory already; these rows follow."""
         import pyarrow
 
         of_judges = [f"{kind}:{name}" for kind in ("template", "suspect") for name in judges]
@@ -51,8 +51,8 @@ class StagedWriter:
         self._pending: list[tuple[Any, ...]] = []
         self._bytes = 0
         self._writer: Any = None
-        self.rows: int = after.rows if after else 0
-        self.files: list[int] = list(after.files) if after else []
+        self.rows: int = before.rows if before else 0
+        self.files: list[int] = list(before.files) if before else []
 
     def add(self, values: Sequence[Any], size: int) -> None:
         """A row: id, question_id, system, group, fields, labels, a template and the signs per judge.
@@ -154,13 +154,13 @@ def read_ids(directory: Path, rows: Sequence[int]) -> list[str]:
     return [str(reader.slices(row, 1, ["id"])[0].column("id")[0]) for row in rows]
 
 
-def replace_rows(directory: Path, kept: Path) -> None:
+def replace_rows(directory: Path, fresh: Path) -> None:
     """Put the files of `kept`, a folder of `directory`, in the place of the directory's own."""
     for path in _paths(directory):
         path.unlink()
-    for path in _paths(kept):
+    for path in _paths(fresh):
         path.rename(directory / path.name)
-    kept.rmdir()
+    fresh.rmdir()
 
 
 def _open_parquet(path: Path) -> Any:

@@ -74,10 +74,10 @@ class Preview:
 def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, sample: Sample | None = None) -> Preview:
     """Stage the items in a scratch directory, plan, and see what the run directory's ledger has of it."""
     judges = load_judges(config, base)
-    known = judge_models(config, judges)
+    of_config = judge_models(config, judges)
     run = RunDirectory(directory)
     if (manifest := run.manifest()) is not None:
-        check_same_meaning(directory, manifest["meaning"], manifest_of(config, judges, known)["meaning"])
+        check_same_meaning(directory, manifest["meaning"], manifest_of(config, judges, of_config)["meaning"])
     with tempfile.TemporaryDirectory(prefix="jurybox-plan-") as scratch:
         staged = stage(config, judges, base, Path(scratch) / "items", sample, limit)
         shards = planned_shards(config, judges, staged, limit)
@@ -87,7 +87,7 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
                 if ledger.meta("plan") == plan_signature(config, judges, base, limit, sample):
                     done = {row.shard.id: row.done for row in ledger.shards()}
                 else:
-                    done = count_judged_by_shard(ledger.judged_keys(), trial_keys(staged, shards, known))
+                    done = count_judged_by_shard(ledger.judged_keys(), trial_keys(staged, shards, of_config))
         prompts = [prompt for judge in judges for prompt in _prompts(staged, judge)]
         notes = [
             f"{count:,} items judged by {judge.name}: {text}"
@@ -101,17 +101,12 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
         ]
         if staged.controls:
             notes.append(f"{staged.controls:,} control items are among the trials; they count in no result")
+        names = {f"{judge} × {model}": each for (judge, model), each in of_config.items()}
         return Preview(
-            items=staged.rows,
-            sample=staged.sample,
-            trials=sum(shard.trials for shard in shards),
-            judged=sum(done.values()),
-            estimates=estimates(shards, done, staged, known),
-            sampling={f"{judge} × {model}": each.sampling.body() for (judge, model), each in known.items()},
-            structured={f"{judge} × {model}": each.structured for (judge, model), each in known.items()},
-            prompts=prompts,
-            notes=notes,
-        )
+            staged.rows, staged.sample, sum(shard.trials for shard in shards), sum(done.values()),
+            estimates(shards, done, staged, of_config), {name: each.sampling.body() for name, each in names.items()},
+            {name: each.structured for name, each in names.items()}, prompts, notes,
+        )  # fmt: skip
 
 
 def _prompts(staged: Staged, judge: Any) -> list[PromptPreview]:
@@ -124,8 +119,8 @@ def _prompts(staged: Staged, judge: Any) -> list[PromptPreview]:
         for template, count in column.drop_nulls().value_counts().iter_rows():
             counts[template] = counts.get(template, 0) + count
             if template not in first:
-                found = staged.items(start, rows, judge.name)
-                first[template] = next(item.parse() for item in found if item.template == template)
+                items = staged.items(start, rows, judge.name)
+                first[template] = next(item.parse() for item in items if item.template == template)
     return [
         PromptPreview(judge.name, name, item.id, counts[name], judge.render(item, name))
         for name, item in sorted(first.items())

@@ -100,11 +100,11 @@ models:
 
 def choose(profile: ColumnProfile, guesses: Mapping[str, Guess], judges: Sequence[Judge]) -> tuple[Judge, str]:
     """The judge whose fields the columns hold, and why it is that one."""
-    known = {judge.name: judge for judge in judges}
+    by_name = {judge.name: judge for judge in judges}
     for name, why in _fitting(profile, guesses):
-        if name in known and all(field in guesses for field in required_fields(known[name])):
-            return known[name], why
-    return known["yes-no"], "nothing speaks for another one"
+        if name in by_name and all(field in guesses for field in required_fields(by_name[name])):
+            return by_name[name], why
+    return by_name["yes-no"], "nothing speaks for another one"
 
 
 def _fitting(profile: ColumnProfile, guesses: Mapping[str, Guess]) -> Iterator[tuple[str, str]]:

@@ -124,5 +124,5 @@ def _model(entry: Any, arguments: RunArguments) -> dict[str, Any]:
 
 def _defaults(**values: Any) -> dict[str, Any]:
     """The values that are there, mappings as data of their own."""
-    given = {name: value for name, value in values.items() if value is not None}
-    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
+    present = {name: value for name, value in values.items() if value is not None}
+    return {name: dict(value) if isinstance(value, Mapping) else value for name, value in present.items()}

@@ -28,8 +28,8 @@ FILE_NAME = "jurybox-{}.schema.json"
 
 
 def json_schema(kind: Literal["config", "judge"]) -> dict[str, Any]:
-    found = MODELS[kind].model_json_schema(schema_generator=_Generator)
-    return {"$schema": _Generator.schema_dialect, "title": f"jurybox {kind}", **found}
+    schema = MODELS[kind].model_json_schema(schema_generator=_Generator)
+    return {"$schema": _Generator.schema_dialect, "title": f"jurybox {kind}", **schema}
 
 
 def schema_text(kind: Literal["config", "judge"]) -> str:
@@ -53,21 +53,21 @@ class _Generator(GenerateJsonSchema):
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        found = super().model_schema(schema)
+        document = super().model_schema(schema)
         described = _attribute_docstrings(schema["cls"])
-        for key, value in found.get("properties", {}).items():
+        for key, value in document.get("properties", {}).items():
             if key in described:
                 value.setdefault("description", described[key])
-        found["description"] = " ".join((inspect.getdoc(schema["cls"]) or "").split())
-        found.pop("title", None)
-        return found
+        document["description"] = " ".join((inspect.getdoc(schema["cls"]) or "").split())
+        document.pop("title", None)
+        return document
 
 
 def _attribute_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Key as it is written in the file → the text that stands under it in the source, on one line."""
     fields = model.model_fields
     bases = [base for base in reversed(model.__mro__) if issubclass(base, BaseModel) and base is not BaseModel]
-    texts = (pair for base in bases for pair in _docstrings(base))
+    texts = (entry for base in bases for entry in _docstrings(base))
     return {fields[name].alias or name: text for name, text in texts if name in fields}
 
 

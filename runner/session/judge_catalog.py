@@ -107,17 +107,17 @@ def reply_places(judge: Judge, text: str) -> dict[str, Any]:
     return {"places": places, "read": read, "state": reading.state, "reason": reason_of(reading)}
 
 
-def describe_reply(found: Mapping[str, Any]) -> str:
+def describe_reply(data: Mapping[str, Any]) -> str:
     """Where verdicts stand in a reply, for people."""
     lines = [
         f"line {place['line']}, {place['place']}: "
         + (f"no verdict ({place['reason']})" if place["reason"] else json.dumps(place["verdict"], ensure_ascii=False))
         + f"   {textwrap.shorten(place['text'], _WIDTH - 40, placeholder=' …')}"
-        for place in found["places"]
+        for place in data["places"]
     ]
-    read = found["read"]
+    read = data["read"]
     last = f"read as {json.dumps(read['verdict'], ensure_ascii=False)} ({read['stage']})" if read else None
-    return "\n".join([*(lines or ["no place in which a verdict could stand"]), last or f"not read: {found['reason']}"])
+    return "\n".join([*(lines or ["no place in which a verdict could stand"]), last or f"not read: {data['reason']}"])
 
 
 def _reads(reads: Mapping[str, Any]) -> str:

@@ -74,7 +74,11 @@ def plan_run(session: Session) -> Plan:
             check_free_space(run.path)
             ledger.set_meta("plan", "")
             staged = stage(session.config, session.judges, session.base, run.items, session.sample, session.limit)
-            carried = _plan_anew(session, ledger, staged)
+            shards = planned_shards(session.config, session.judges, staged, session.limit)
+            if ledger.shards() or next(ledger.judged_keys(), None) is not None:
+                carried = ledger.replan(shards, trial_keys(staged, shards, session.judge_models))
+            else:
+                ledger.set_plan(shards)
         else:
             staged = load_staged(run.items)
         modes = StructuredModes(session.judge_models, ledger.meta).document()
@@ -107,25 +111,12 @@ def plan_retry(
         return _plan_of(session, ledger, load_staged(session.run.items), None, retriable)
 
 
-def _plan_anew(session: Session, ledger: Ledger, staged: Staged) -> int | None:
-    shards = planned_shards(session.config, session.judges, staged, session.limit)
-    if not ledger.shards() and next(ledger.judged_keys(), None) is None:
-        ledger.set_plan(shards)
-        return None
-    return ledger.replan(shards, trial_keys(staged, shards, session.judge_models))
-
-
 def _plan_of(
     session: Session, ledger: Ledger, staged: Staged, carried: int | None, retriable: Mapping[int, int] | None = None
 ) -> Plan:
     rows = ledger.shards()
     again = Counter(ledger.revisions.waiting_again()) + Counter(retriable or {})
     settled = {row.shard.id: row.done - again[row.shard.id] for row in rows}
-    return Plan(
-        staged=staged,
-        shards={row.shard.id: row.shard for row in rows},
-        done={row.shard.id: row.done for row in rows},
-        estimates=estimates([row.shard for row in rows], settled, staged, session.judge_models),
-        carried=carried,
-        again=again.total(),
-    )
+    shards = {row.shard.id: row.shard for row in rows}
+    left = estimates(list(shards.values()), settled, staged, session.judge_models)
+    return Plan(staged, shards, {row.shard.id: row.done for row in rows}, left, carried, again.total())

@@ -9,14 +9,16 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TextIO, TypeVar
 
-import rich.progress
 from rich.console import Console
-from rich.table import Column, Table
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
 
 from runner.messages import JudgeModelId, Snapshot
 
@@ -85,21 +87,14 @@ def rows(
     suspected: Mapping[JudgeModelId, int] = {},
 ) -> list[Row]:
     """The rows to show, in the snapshot's order. `throttled` and `states` are by model."""
-    return [
-        Row(
-            judge=judge,
-            model=model,
-            trials=tally.trials,
-            done=tally.done,
-            unscored=tally.done - tally.scored,
-            waiting=tally.waiting + tally.parked,
-            rate_per_s=throughput.rate((judge, model), tally.done),
-            throttled=throttled.get(model, 0),
-            cost_usd=tally.usage.cost_usd,
-            note=states.get(model) or _suspects(suspected.get((judge, model), 0)),
-        )
-        for (judge, model), tally in snapshot.tallies.items()
-    ]
+    listed = []
+    for (judge, model), tally in snapshot.tallies.items():
+        rate = throughput.rate((judge, model), tally.done)
+        unscored, waiting = tally.done - tally.scored, tally.waiting + tally.parked
+        counts = (tally.trials, tally.done, unscored, waiting, rate, throttled.get(model, 0), tally.usage.cost_usd)
+        note = states.get(model) or _suspects(suspected.get((judge, model), 0))
+        listed.append(Row(judge, model, *counts, note=note))
+    return listed
 
 
 def line(row: Row) -> str:
@@ -122,44 +117,29 @@ WITH_BAR, WITH_ALL_NUMBERS = 100, 80
 """Columns of a terminal that shows bars, and of one that shows more than three numbers: no digit is ever cut."""
 
 
-class _Bars(rich.progress.Progress):
-    """A row per judge × model under headings, and below several what all of them come to."""
-
-    def show(self, rows: Sequence[Row]) -> None:
-        self.columns = _columns(self.console.width, notes=any(_note(row) for row in rows))
-        shown = {f"{row.judge} × {row.model}": (row, _cells(row)) for row in rows}
-        if len(rows) > 1:
-            shown["all"] = _total(rows)
-        tasks = {task.description: task.id for task in self.tasks}
-        for name in tasks.keys() - shown.keys():
-            self.remove_task(tasks[name])
-        for name, (row, cells) in shown.items():
-            task = tasks[name] if name in tasks else self.add_task(name, cells=cells)
-            done = row.done if row.trials else 1
-            self.update(task, completed=done, total=max(row.trials, 1), cells=cells)
-        self.refresh()
-
-    def make_tasks_table(self, tasks: Iterable[rich.progress.Task]) -> Table:
-        table = super().make_tasks_table(tasks)
-        table.show_header = True
-        return table
-
-
-def _columns(width: int, notes: bool) -> tuple[rich.progress.ProgressColumn, ...]:
-    """The numbers as wide as they are; name, bar and note share what they leave."""
+def _table(rows: Sequence[Row], width: int) -> Table:
+    """A row per judge × model, and below several what all of them come to. The numbers are as wide as they are; name,
+    bar and note share what they leave.
+    """
+    entries = [(f"{row.judge} × {row.model}", row, _cells(row)) for row in rows]
+    if len(rows) > 1:
+        entries.append(("all", *_total(rows)))
     names = [name for name in NUMBERS if width >= WITH_ALL_NUMBERS or name in ("done", "cost", "left")]
-    bar = [rich.progress.BarColumn(None, table_column=Column(ratio=2))] if width >= WITH_BAR else []
-    note = [_text("{task.fields[cells][note]}", Column(ratio=3, no_wrap=True, overflow="ellipsis"))] if notes else []
-    return (
-        _text("{task.description}", Column("judge × model", ratio=4, no_wrap=True, overflow="ellipsis")),
-        *bar,
-        *(_text(f"{{task.fields[cells][{name}]}}", Column(name, justify="right", no_wrap=True)) for name in names),
-        *note,
-    )
-
-
-def _text(format: str, column: Column) -> rich.progress.TextColumn:
-    return rich.progress.TextColumn(format, justify=column.justify, markup=False, table_column=column)
+    with_bar, with_notes = width >= WITH_BAR, any(map(_note, rows))
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.show_header = True
+    table.add_column("judge × model", ratio=4, no_wrap=True, overflow="ellipsis")
+    for _ in range(with_bar):
+        table.add_column(ratio=2)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    for _ in range(with_notes):
+        table.add_column(ratio=3, no_wrap=True, overflow="ellipsis")
+    for title, row, cells in entries:
+        bar = [ProgressBar(max(row.trials, 1), row.done if row.trials else 1)] if with_bar else []
+        note = [Text(cells["note"])] if with_notes else []
+        table.add_row(Text(title), *bar, *(cells[name] for name in names), *note)
+    return table
 
 
 def _note(row: Row) -> str:
@@ -199,22 +179,22 @@ class Progress:
         self._clock = clock
         self._throughput = ThroughputMeter(clock)
         self._rows: list[Row] = []
-        self._bars: _Bars | None = None
+        self._live: Live | None = None
         self._printed: dict[JudgeModelId, tuple[float, Row]] = {}
 
     def __enter__(self) -> Progress:
         if not self._quiet and self._stream.isatty():
             # No thread of its own: it would draw between two lines of a log.
-            self._bars = _Bars(console=Console(file=self._stream), auto_refresh=False, expand=True)
-            self._bars.start()
+            self._live = Live(console=Console(file=self._stream), auto_refresh=False)
+            self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bars is not None:
-            self._bars.stop()
-            self._bars = None
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
         elif not self._quiet:
             for row in self._rows:
                 # The rate and the time left change by themselves.
@@ -237,8 +217,8 @@ class Progress:
         models = {model for _, model in snapshot.tallies}
         by_model = self._by_model(throttled, models), self._by_model(states, models)
         self._rows = rows(snapshot, self._throughput, *by_model, suspected)
-        if self._bars is not None:
-            self._bars.show(self._rows)
+        if self._live is not None:
+            self._live.update(_table(self._rows, self._live.console.width), refresh=True)
             return
         for row in self._rows:
             if self._is_due(row):

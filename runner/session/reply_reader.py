@@ -155,20 +155,16 @@ def _row(line: bytes | None) -> dict[str, Any]:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        row = _with_surrogates(line, error)
+        problem = _LineError(f"is not JSON: {error}")
+        if b"\\u" not in line:
+            raise problem from None
+        try:
+            row = json.loads(line.decode())  # which takes an escaped lone surrogate: endpoints do send them
+        except (ValueError, RecursionError):
+            raise problem from None
     if not isinstance(row, dict):
         raise _LineError("is no JSON object")
     return row
-
-
-def _with_surrogates(line: bytes, error: orjson.JSONDecodeError) -> Any:
-    """The line as JSON where all that is unusual is an escaped lone surrogate, which endpoints do send."""
-    if b"\\u" in line:
-        try:
-            return json.loads(line.decode())
-        except (ValueError, RecursionError):
-            pass
-    raise _LineError(f"is not JSON: {error}") from None
 
 
 def _reply(row: dict[str, Any], finish_reason: str) -> Reply:

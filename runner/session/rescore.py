@@ -104,11 +104,11 @@ class _Shard:
             left.discard(position)
             read = list(self._read(position, [reply[1:] for reply in replies]))
             if position in self._judged:
-                replaced += self._replaced(self._judged[position], read)
+                replaced += self._judge_anew(self._judged[position], read)
             elif position in self._waiting:
-                scored += self._scored(position, read)
+                scored += self._score_waiting(position, read)
         for position in left & self._judged.keys():
-            replaced += self._replaced(self._judged[position], [])
+            replaced += self._judge_anew(self._judged[position], [])
         self._rescoring.write(self._shard.id, [*replaced, *scored], added=len(scored))
         self._rescoring.set_readings(self._readings.values())
         return bool(replaced or scored or self._readings)
@@ -131,35 +131,35 @@ class _Shard:
             elif stage in _STARTS_ANEW:
                 depth = 0
             if stage == REFORMAT:
-                if attempt["request_id"] in unread and (
-                    copied := self._copied(unread[attempt["request_id"]], attempt, item)
-                ):
-                    yield copied
+                source = unread.get(attempt["request_id"])
+                if source is not None and (copy := self._read_copy(source, attempt, item)) is not None:
+                    yield copy
                 continue
             outcomes = self._outcomes(attempt, size, item)
             if outcomes is not None and (not attempt["late_duplicate"] or attempt["id"] == deciding):
                 whole = all(isinstance(outcome, Scored) for outcome in outcomes)
                 read = _Read(attempt, place, size, depth, outcomes[place], whole)
                 if not whole:
-                    keys = _keys(attempt)
-                    unread[copy_request_id(attempt["request_id"], keys)] = read
+                    unread[copy_request_id(attempt["request_id"], _keys(attempt))] = read
                 yield read
 
     def _outcomes(self, attempt: Row, size: int, item: Item) -> list[Outcome] | None:
         """What a reply says of each trial of its request; None where a judge's code would have to see others' items."""
         if size == 1:
-            return self._noted(attempt, outcomes_of(self._judge, _reply(attempt), [item]))
+            return self._record_reading(attempt, outcomes_of(self._judge, _reply(attempt), [item]))
         if attempt["id"] not in self._batches:
             keys = _keys(attempt)
             # Of a judge that is data alone a reply's reading is shared out without a look at the items.
             items = [self._by_key.get(key, None if self._judge.code else item) for key in keys]
-            known = [each for each in items if each is not None]
+            own_items = [each for each in items if each is not None]
             self._batches[attempt["id"]] = None
-            if len(known) == size:
-                self._batches[attempt["id"]] = self._noted(attempt, outcomes_of(self._judge, _reply(attempt), known))
+            if len(own_items) == size:
+                self._batches[attempt["id"]] = self._record_reading(
+                    attempt, outcomes_of(self._judge, _reply(attempt), own_items)
+                )
         return self._batches[attempt["id"]]
 
-    def _copied(self, read: _Read, copy: Row, item: Item) -> _Read | None:
+    def _read_copy(self, read: _Read, copy: Row, item: Item) -> _Read | None:
         """The reply with the verdict that the reformat model copied out of it, if the copy holds today."""
         if self._judge.code:
             return None
@@ -176,7 +176,7 @@ class _Shard:
         whole = all(isinstance(outcome, Scored) for outcome in outcomes)
         return replace(read, outcome=outcomes[read.place], whole=whole)
 
-    def _noted(self, attempt: Row, outcomes: list[Outcome]) -> list[Outcome]:
+    def _record_reading(self, attempt: Row, outcomes: list[Outcome]) -> list[Outcome]:
         """Keep what the attempt is read as now, where that is news."""
         reading = reading_of(outcomes)
         if (attempt["reading"], attempt["parser_version"]) != (reading, PARSER_VERSION):
@@ -185,7 +185,7 @@ class _Shard:
 
     # --- trials
 
-    def _replaced(self, old: StoredJudgment, read: Sequence[_Read]) -> list[StoredJudgment]:
+    def _judge_anew(self, old: StoredJudgment, read: Sequence[_Read]) -> list[StoredJudgment]:
         """The judgment as it is to be written, if it is to be written."""
         judge_model = self._shard.judge, self._shard.model
         counts = self._changes.judge_models[judge_model]
@@ -194,10 +194,10 @@ class _Shard:
         if decides is not None:
             # Notes of the requests, not of their reading: how the endpoint is asked, and how this very one was sampled.
             own = _OF_TRIAL + _OF_REQUEST if decides.attempt["id"] == old.attempt else _OF_TRIAL
-            asked_as = tuple(note for note in before.notes if note.startswith(own))
-            copied_with = tuple(note for note in before.notes if note.startswith("prompt:"))
+            own_notes = tuple(note for note in before.notes if note.startswith(own))
+            copy_notes = tuple(note for note in before.notes if note.startswith("prompt:"))
             history = TrialProgress(attempts=before.attempts, usage=before.usage, official=before.official)
-            after = self._judgment(before.position, before.key, history, decides, asked_as, copied_with)
+            after = self._judgment(before.position, before.key, history, decides, own_notes, copy_notes)
             after = replace(after, template=before.template, structured=before.structured, judged_at=before.judged_at)
             attempt = decides.attempt["id"]
         if read and before.official is not None:
@@ -213,7 +213,7 @@ class _Shard:
             return [] if before.parser_version == PARSER_VERSION else [replace(old, judgment=after)]
         return [StoredJudgment(after, attempt, self._rescoring.number)]
 
-    def _scored(self, position: int, read: Sequence[_Read]) -> list[StoredJudgment]:
+    def _score_waiting(self, position: int, read: Sequence[_Read]) -> list[StoredJudgment]:
         """The judgment of a trial that waited, if a reply gives it one now."""
         decides = next((each for each in read if each.whole), None)
         if decides is None:

@@ -114,7 +114,9 @@ def status_of(directory: Path) -> Status:
         staged = load_staged(run.items) if run.items.is_dir() else None
         controls = [row for row in rows if staged is not None and staged.is_control(row.shard.first_row)]
         controls_done = sum(row.done for row in controls)
-        published = ledger.segments.state()
+        publishing = None
+        if (published := ledger.segments.state()) is not None and published.on:
+            publishing = published.place, ledger.segments.count_unpublished()
         return Status(
             name=manifest["name"] if manifest else directory.name,
             directory=str(directory),
@@ -128,7 +130,5 @@ def status_of(directory: Path) -> Status:
             unsettled=ledger.spending.reserved(),
             tallies=tallies,
             revision=ledger.revisions.current(),
-            publishing=(published.place, ledger.segments.count_unpublished())
-            if published is not None and published.on
-            else None,
+            publishing=publishing,
         )

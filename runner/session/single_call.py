@@ -117,10 +117,10 @@ async def try_once(
 
     The item is the one with that id, or for each judge the first that it takes.
     """
-    selected = _selected(judge_models(config, judges), judge, model)
+    selected = _select(judge_models(config, judges), judge, model)
     if problem := next((problem for judge_model in selected if (problem := check_key(judge_model.model))), None):
         raise InputError(problem)
-    used = [known for known in judges if any(judge_model.judge is known for judge_model in selected)]
+    used = [each for each in judges if any(judge_model.judge is each for judge_model in selected)]
     items = _items(config, used, base, item_id)
     calls = []
     for judge_model in selected:
@@ -180,14 +180,12 @@ async def _mode(judge_model: JudgeModel, client: Client) -> str:
     return structured_output.mode_of(results)
 
 
-def _selected(known: dict[tuple[str, str], JudgeModel], judge: Sequence[str], model: Sequence[str]) -> list[JudgeModel]:
+def _select(every: dict[tuple[str, str], JudgeModel], judge: Sequence[str], model: Sequence[str]) -> list[JudgeModel]:
     for wanted, place, what in ((judge, 0, "judge"), (model, 1, "model")):
-        names = list(dict.fromkeys(key[place] for key in known))
+        names = list(dict.fromkeys(key[place] for key in every))
         if wrong := [name for name in wanted if name not in names]:
             raise ConfigError(f"--{what} {wrong[0]}: the config has no {what} of that name; it has {', '.join(names)}")
-    return [
-        judge_model for (j, m), judge_model in known.items() if (not judge or j in judge) and (not model or m in model)
-    ]
+    return [each for (j, m), each in every.items() if (not judge or j in judge) and (not model or m in model)]
 
 
 def _items(config: RunConfig, judges: Sequence[Judge], base: Path, item_id: str | None) -> dict[str, tuple[Item, str]]:
@@ -195,7 +193,7 @@ def _items(config: RunConfig, judges: Sequence[Judge], base: Path, item_id: str 
     items = config.items
     reference = None if items.join is None else Reference(items.join, reference_sources(items, base))
     builder = ItemBuilder(items, judges, reference)
-    found: dict[str, tuple[Item, str]] = {}
+    first: dict[str, tuple[Item, str]] = {}
     empty: dict[str, tuple[Item, str]] = {}
     sources = item_sources(items, base)
     for source in sources:
@@ -204,8 +202,8 @@ def _items(config: RunConfig, judges: Sequence[Judge], base: Path, item_id: str 
                 try:
                     built = builder.build(row, source.system)
                 except BadRowError as error:
-                    known = builder.fields.known_id(row.record if isinstance(row, RowError) else row)
-                    if items.on_bad == "skip" or (item_id is not None and known not in (None, item_id)):
+                    row_id = builder.fields.known_id(row.record if isinstance(row, RowError) else row)
+                    if items.on_bad == "skip" or (item_id is not None and row_id not in (None, item_id)):
                         continue
                     raise ItemError(f"{source.name}:{line}: {error}") from None
                 item = built.mapped.item
@@ -213,12 +211,12 @@ def _items(config: RunConfig, judges: Sequence[Judge], base: Path, item_id: str 
                     continue
                 for judge, template in zip(judges, built.templates, strict=True):
                     if template is not None:
-                        (empty if item.response_is_empty else found).setdefault(judge.name, (item, template))
-                if item_id is not None or len(found) == len(judges):
-                    return {**empty, **found} or _none_takes(judges, item)
+                        (empty if item.response_is_empty else first).setdefault(judge.name, (item, template))
+                if item_id is not None or len(first) == len(judges):
+                    return {**empty, **first} or _none_takes(judges, item)
     if item_id is not None:
         raise InputError(f"--item {item_id}: no item has this id ({', '.join(source.name for source in sources)})")
-    return {**empty, **found} or _none_takes(judges, None)
+    return {**empty, **first} or _none_takes(judges, None)
 
 
 def _none_takes(judges: Sequence[Judge], item: Item | None) -> dict[str, tuple[Item, str]]:

@@ -11,57 +11,33 @@ from .reply_format import Form
 REFUSAL = "I'm sorry, but I can't assist with that request."
 
 _SAYS_NOTHING = (
-    "",
-    " \n",
-    "?",
-    "null",
-    "[]",
-    "{}",
-    "```\n```",
-    "It depends on how the question is understood.",
+    "", " \n", "?", "null", "[]", "{}", "```\n```", "It depends on how the question is understood.",
     "The response mentions the place and gives a date.",
     "The answer cannot be determined from the information given.",
-)
+)  # fmt: skip
 
 NO_VERDICT = {
     "yesno": (
-        *_SAYS_NOTHING,
-        "Maybe.",
-        "Yes and no.",
-        "yes/no",
-        "N/A",
-        "<think>\nThe response gives a date, and the reference",
-        '{"answer": ',
-        "Final answer:",
-        "Partially.",
+        *_SAYS_NOTHING, "Maybe.", "Yes and no.", "yes/no", "N/A",
+        "<think>\nThe response gives a date, and the reference", '{"answer": ', "Final answer:", "Partially.",
         "Yes\n\nNo",
     ),
     "object": (
-        *_SAYS_NOTHING,
-        '{"reasoning": "The response gives the',
-        '{"correct": ',
+        *_SAYS_NOTHING, '{"reasoning": "The response gives the', '{"correct": ',
         '{"reasoning": "A date is given.", "correct": tr',
         '{"reasoning": "It depends on how the question is understood."}',
-        '{"reasoning": "It depends.", "correct": null}',
-        '{"reasoning": "It depends.", "correct": "maybe"}',
-        '{"correct": true}\n{"correct": false}',
-        '{"correct": true, "correct": false}',
-        '```json\n{"reasoning": "A date is given.",\n```',
-        '<think>{"correct": true} would be wrong if',
+        '{"reasoning": "It depends.", "correct": null}', '{"reasoning": "It depends.", "correct": "maybe"}',
+        '{"correct": true}\n{"correct": false}', '{"correct": true, "correct": false}',
+        '```json\n{"reasoning": "A date is given.",\n```', '<think>{"correct": true} would be wrong if',
     ),
     "line": (
-        *_SAYS_NOTHING,
-        "The response names a date.\ncorrect=",
-        "The response names a date.\ncorrect=maybe",
+        *_SAYS_NOTHING, "The response names a date.\ncorrect=", "The response names a date.\ncorrect=maybe",
         "The response names a date.\ncorrect=true\ncorrect=false",
         "I should set correct=true if the response contains the correct answer.",
-        "<think>\nThe response names a date, so correct=true would",
-        '{"correct": ',
-        "Partially.",
+        "<think>\nThe response names a date, so correct=true would", '{"correct": ', "Partially.",
     ),
     "documents": (
-        *_SAYS_NOTHING,
-        '{"relevance_explanation": "The first sentence names the',
+        *_SAYS_NOTHING, '{"relevance_explanation": "The first sentence names the',
         '{"relevance_explanation": "It names the place.", "all_relevant_sentence_keys": [',
         '{"relevance_explanation": "It names the place.", "overall_supported": tr',
         '{"relevance_explanation": "It depends.", "overall_supported": null}',
@@ -71,27 +47,14 @@ NO_VERDICT = {
         '<think>{"overall_supported": true} would be wrong if',
     ),
     "scores": (
-        *_SAYS_NOTHING,
-        "N/A",
-        "[",
-        '{"scores": [',
-        "Score:",
-        "Scores: ,",
-        "Some points are missing, others are wrong.",
-        "<think>\nThe first answer misses one point, so",
-        "{over}",
-        "about {low} or {high}",
-        "-",
+        *_SAYS_NOTHING, "N/A", "[", '{"scores": [', "Score:", "Scores: ,",
+        "Some points are missing, others are wrong.", "<think>\nThe first answer misses one point, so", "{over}",
+        "about {low} or {high}", "-",
     ),
     "choice": (
-        *_SAYS_NOTHING,
-        "{first} / {last}",
-        "{first}\n{last}",
-        "<think>\n{first} seems to",
-        '{"choice": ',
-        "Verdict:",
+        *_SAYS_NOTHING, "{first} / {last}", "{first}\n{last}", "<think>\n{first} seems to", '{"choice": ', "Verdict:",
     ),
-}
+}  # fmt: skip
 """Malformed replies, by the kind of reply that is due; `documents` is an object with lists of sentence keys."""
 
 CUT = {

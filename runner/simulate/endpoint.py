@@ -239,14 +239,10 @@ class Endpoint:
         gate = self._gates.get(model)
         if gate is None:
             of = self.simulation.of_model
-            gate = self._gates[model] = Gate(
-                rpm=of(model, "rpm"),
-                tpm=of(model, "tpm"),
-                in_flight=of(model, "in_flight"),
-                burst_s=self.simulation.burst_s,
-                busy_wait_s=(of(model, "latency_ms") or 0.0) / 1000,
-                now=now,
-            )
+            limits = {name: of(model, name) for name in ("rpm", "tpm", "in_flight")}
+            busy_wait_s = (of(model, "latency_ms") or 0.0) / 1000
+            gate = Gate(**limits, burst_s=self.simulation.burst_s, busy_wait_s=busy_wait_s, now=now)
+            self._gates[model] = gate
         return gate
 
 

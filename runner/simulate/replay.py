@@ -116,7 +116,7 @@ class Replay:
                     candidates.setdefault(question, (question, span))
         spans = [span for _, span in candidates.values()]
         outer = [(question, span) for question, span in candidates.values() if not _inside_another(span, spans)]
-        return [pair for pair in outer if "question" in pair[1].label.lower()] or outer
+        return [entry for entry in outer if "question" in entry[1].label.lower()] or outer
 
     def _judged(self, prompt: str, question: str, place: _Span) -> list[str]:
         """Responses recorded for this question that fill the slot of the answer to be judged."""

@@ -51,19 +51,10 @@ class RequestLog:
         self.limits.update([answer.limit] if answer.limit else ())
         if self._file is None:
             return
-        line: dict[str, Any] = {
-            "n": number,
-            "time": arrived,
-            "seconds": now - arrived,
-            "model": answer.model,
-            "prompt": answer.digest.hex(),
-            "status": status,
-            "fault": answer.fault,
-            "limit": answer.limit,
-            "in_flight": answer.in_flight,
-            "prompt_tokens": answer.billed[0],
-            "completion_tokens": answer.billed[1],
-        }
+        line: dict[str, Any] = {"n": number, "time": arrived, "seconds": now - arrived, "model": answer.model}
+        line |= {"prompt": answer.digest.hex(), "status": status, "fault": answer.fault, "limit": answer.limit}
+        line |= {"in_flight": answer.in_flight}
+        line |= dict(zip(("prompt_tokens", "completion_tokens"), answer.billed, strict=True))
         if self._bodies:
             line["body"] = bytes(body).decode("utf-8", errors="replace")
         self._file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))

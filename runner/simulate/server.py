@@ -181,18 +181,10 @@ def serve(simulation: Simulation, host: str = "127.0.0.1", port: int = 0, *, unt
     """
     application = Application(simulation)
     config = uvicorn.Config(
-        application,
-        http=_Connection,
-        ws="none",
-        lifespan="off",
-        access_log=False,
-        log_config=None,
-        log_level="warning",
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
+        application, http=_Connection, ws="none", lifespan="off", access_log=False, log_config=None,
+        log_level="warning", server_header=False, date_header=False, timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=1,
-    )
+    )  # fmt: skip
     logging.getLogger("uvicorn.error").addFilter(_is_news)
     # uvloop, where that is installed.
     with (

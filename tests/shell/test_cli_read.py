@@ -231,6 +231,13 @@ def test_a_reader_that_has_had_enough(jurybox: Path) -> None:
     assert said == b""
 
 
+def test_a_line_may_say_which_response_was_judged() -> None:
+    row = {"text": "Answer: yes\nno"}
+    data = b"\n".join(json.dumps(each).encode() for each in (row | {"response": "Answer: yes"}, row))
+    quoted, alone = lines(data, "yes-no")
+    assert (quoted["reason"], alone["reason"]) == ("no_verdict", "conflict"), "a line of the response is no verdict"
+
+
 class Pieces(io.RawIOBase):
     """Bytes that come a few at a time."""
 
