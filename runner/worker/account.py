@@ -115,7 +115,7 @@ class Account:
                     self._unpaid -= 1
         finally:
             if is_reserved:
-                self.reservations.pool.release(NOTHING if was_sent else request.bound)
+                self.outbox.pool.release(NOTHING if was_sent else request.bound)
 
     @property
     def expects_more(self) -> bool:

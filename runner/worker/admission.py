@@ -14,7 +14,6 @@ from runner.endpoint.rate_limiter import Stopped
 from runner.usage import CostBound
 
 from .outbox import Outbox
-from .reservations import ReservationPool
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
 """Before the ledger is asked again, where nothing that waits can be paid. Doubled each time."""
@@ -30,31 +29,27 @@ class Reservations:
     _is_asking: bool = False
     _pause_s: float = FIRST_PAUSE_S
 
-    @property
-    def pool(self) -> ReservationPool:
-        """What waits for nothing."""
-        return self.outbox.pool
-
     async def reserve(self, bound: CostBound, closed: asyncio.Event | None = None) -> bool:
         """Return once the ledger has reserved for one request what it may come to at most. Then `release` is due.
 
         False: less is left of the budget. With `closed` that is waited for, in case it changes; Stopped is raised once
         that is set.
         """
-        if self.pool.take(bound):
+        pool = self.outbox.pool
+        if pool.take(bound):
             return True
-        self.pool.wait(bound)
+        pool.wait(bound)
         try:
-            while closed is not None or self.pool.is_within_reach(bound):
+            while closed is not None or pool.is_within_reach(bound):
                 if closed is not None and closed.is_set():
                     raise Stopped("the budget")
                 await self._next_answer()
-                if self.pool.try_take(bound):
+                if pool.try_take(bound):
                     return True
         except BaseException:
-            self.pool.give_up(bound)
+            pool.give_up(bound)
             raise
-        self.pool.give_up(bound)
+        pool.give_up(bound)
         return False
 
     async def _next_answer(self) -> None:
@@ -64,12 +59,12 @@ class Reservations:
             return
         self._is_asking = True
         try:
-            if not self.pool.is_blocked:
+            if not self.outbox.pool.is_blocked:
                 self._pause_s = FIRST_PAUSE_S
                 await self.outbox.record()
             elif not await self.outbox.changed.wait(self._pause_s):
                 self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-                self.pool.is_quiet = not self.expects_more()
+                self.outbox.pool.is_quiet = not self.expects_more()
                 await self.outbox.record()
         finally:
             self._is_asking = False
