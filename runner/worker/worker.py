@@ -21,7 +21,7 @@ from runner.errors import JuryboxError, weightiest
 from runner.messages import LeaseRenewal, Task, TaskReport, Trial, WorkerStatus
 
 from .account import Account
-from .admission import Capacity, Reservations
+from .admission import Admission
 from .outbox import Outbox, SendBatch
 from .probes import NeedsAction, Prober
 from .reformat import Reformatter
@@ -38,8 +38,7 @@ class Worker:
         self._judge_models = judge_models(config, judges)
         self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send)
         accounts = self._accounts = dict[str, Account]()
-        self._reservations = Reservations(self._outbox, lambda: any(each.expects_more for each in accounts.values()))
-        self._capacity = Capacity(self._outbox)
+        self._admission = Admission(self._outbox, lambda: any(each.expects_more for each in accounts.values()))
         self._probers: dict[str, Prober] = {}
         self._reformatter = Reformatter(config, self._account)
         self._trial_judge = TrialJudge(
@@ -85,7 +84,7 @@ class Worker:
             self._account(lease.account).apply(lease)
         if renewal.stop:
             self._stopping = True
-            self._capacity.stop_waiting()
+            self._admission.stop_waiting()
         for name, account in self._accounts.items():
             if self._stopping or name in renewal.close:
                 account.stop()
@@ -125,8 +124,7 @@ class Worker:
 
     def _account(self, name: str) -> Account:
         if name not in self._accounts:
-            limiter = RateLimiter(name)
-            self._accounts[name] = account = Account(limiter, self._outbox, self._reservations, self._capacity)
+            self._accounts[name] = account = Account(RateLimiter(name), self._admission)
             if self._stopping:
                 account.stop()
         return self._accounts[name]
