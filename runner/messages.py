@@ -334,6 +334,6 @@ class Shard:
     """Rows that the judge routes; the others are no trials."""
 
     @property
-    def judge_model(self) -> JudgeModelId:
+    def judge_model_id(self) -> JudgeModelId:
         """Who judges."""
         return self.judge, self.model

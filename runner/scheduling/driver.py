@@ -84,10 +84,10 @@ class Driver:
         for shard in shards.values():
             if left := shard.trials - done.get(shard.id, 0):
                 # What is left alone counts: else two shards with a trial each would be all that a worker is given.
-                requests = min(left, judge_models[shard.judge_model].count_requests(shard.trials))
+                requests = min(left, judge_models[shard.judge_model_id].count_requests(shard.trials))
                 work = self._make_work(shard.model, requests, shard)
-                if self._mode_is_unknown(shard.judge_model):
-                    self._waiting_for_mode[shard.judge_model].append(work)
+                if self._mode_is_unknown(shard.judge_model_id):
+                    self._waiting_for_mode[shard.judge_model_id].append(work)
                 else:
                     self._dispatch.add([work])
 

@@ -31,25 +31,13 @@ BEAT_S = 1.0
 log = structlog.get_logger()
 
 
-@dataclass(slots=True)
-class HeartbeatTimer:
-    """How long no answer came, as far as anybody listened: when silence is a sign of death.
+def count_silence(waited_s: float) -> float:
+    """How much of a wait of one beat that has ended without an answer is silence.
 
     A process that is held up itself (its machine sleeps, or has too much to do) does not hear: of such a pause no more
     counts than two beats.
     """
-
-    most_s: float
-    lasted_s: float = 0.0
-
-    def beat(self, seconds: float) -> None:
-        """Another wait of one beat has ended without an answer, after so many seconds."""
-        self.lasted_s += min(seconds, 2 * BEAT_S)
-
-    @property
-    def is_death(self) -> bool:
-        """Whether it has lasted for too long."""
-        return self.lasted_s >= self.most_s
+    return min(waited_s, 2 * BEAT_S)
 
 
 @dataclass(slots=True, eq=False)
@@ -134,14 +122,14 @@ class LeaseKeeper:
     async def _answer(self, worker: WorkerHandle, renewal: LeaseRenewal) -> WorkerStatus:
         loop = asyncio.get_running_loop()
         answer = asyncio.ensure_future(worker.renew(renewal))
-        timer = HeartbeatTimer(self.retry.hang_s)
+        silence_s = 0.0
         try:
-            while not timer.is_death:
+            while silence_s < self.retry.hang_s:
                 begun = loop.time()
                 done, _ = await asyncio.wait({answer}, timeout=BEAT_S)
                 if done:
                     return answer.result()
-                timer.beat(loop.time() - begun)
+                silence_s += count_silence(loop.time() - begun)
         finally:
             answer.cancel()
         await worker.close()

@@ -138,7 +138,7 @@ def trial_keys(
 ) -> Iterator[tuple[bytes, int, int]]:
     """Every planned trial: its key, shard and position."""
     for shard in shards:
-        judge_model = judge_models[shard.judge_model]
+        judge_model = judge_models[shard.judge_model_id]
         for item in staged.items(shard.first_row, shard.rows, shard.judge):
             messages = judge_model.judge.render(item.parse(), item.template)
             yield judge_model.key(item.system, item.id, messages, shard.repeat), shard.id, item.row - shard.first_row
@@ -180,7 +180,7 @@ def estimates(
     for (judge, model), judge_model in judge_models.items():
         if judge not in mean:
             mean[judge] = _mean_prompt_bytes(judge_model, staged)
-        own = [shard for shard in shards if shard.judge_model == (judge, model)]
+        own = [shard for shard in shards if shard.judge_model_id == (judge, model)]
         trials = sum(shard.trials for shard in own)
         made.append(estimate_cost(judge_model, trials, sum(done.get(shard.id, 0) for shard in own), mean[judge]))
     return made

@@ -134,12 +134,12 @@ class TaskBuilder:
         async with self._reading:
             requests = await asyncio.to_thread(read_requests)
         shard = self.shards[next(iter(histories))]
-        mode = self.modes[shard.judge_model]
+        mode = self.modes[shard.judge_model_id]
         return Task(work_id, shard.judge, shard.model, shard.repeat, requests, structured=mode) if requests else None
 
     def _requests(self, shard: Shard, histories: Mapping[int, TrialProgress]) -> Iterator[tuple[Trial, ...]]:
         """The trials that are to be judged, by the request that carries them."""
-        judge_model = self.judge_models[shard.judge_model]
+        judge_model = self.judge_models[shard.judge_model_id]
         if judge_model.batch is None:
             yield from ((trial,) for trial in self._trials(shard, histories))
             return

@@ -22,8 +22,7 @@ from runner.endpoint.retry_policy import Decision, EndpointStatus, ErrorKind
 from runner.messages import AccountStats, Lease
 from runner.usage import NOTHING
 
-from .admission import Capacity, Reservations
-from .outbox import Outbox
+from .admission import Admission
 from .request import JudgeRequest
 from .sending import Send, SendOnce, SendPolicy, give_up
 
@@ -57,9 +56,7 @@ class Account:
     """One account of the worker's. Belongs to one event loop."""
 
     limiter: RateLimiter
-    outbox: Outbox
-    reservations: Reservations
-    capacity: Capacity
+    admission: Admission
     breaker: CircuitBreaker = field(default_factory=CircuitBreaker)
     evidence: Evidence = field(default_factory=Evidence)
     probing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -86,7 +83,7 @@ class Account:
     ) -> SendPolicy:
         """The policy of one who sends within this account's limits; `acquire`: with conditions of its own besides."""
         leave = acquire or partial(self.acquire, client=client, sender=sender)
-        return SendPolicy(leave, decide, self.outbox.note, self.back_off)
+        return SendPolicy(leave, decide, self.admission.outbox.note, self.back_off)
 
     @asynccontextmanager
     async def acquire(self, request: JudgeRequest, client: Client, sender: Sender) -> AsyncIterator[SendOnce]:
@@ -101,7 +98,7 @@ class Account:
         try:
             while True:
                 async with self.limiter.acquire(request.tokens, probe=sender is Sender.PROBE):
-                    is_reserved = is_reserved or await self.reservations.reserve(request.bound)
+                    is_reserved = is_reserved or await self.admission.reserve(request.bound)
                     if self.limiter.stopped:
                         raise Stopped(self.limiter.account)
                     if is_reserved:
@@ -110,12 +107,12 @@ class Account:
                 # What waits for more of the budget than is left keeps no place from what could be paid.
                 self._unpaid += 1
                 try:
-                    is_reserved = await self.reservations.reserve(request.bound, self._ended)
+                    is_reserved = await self.admission.reserve(request.bound, self._ended)
                 finally:
                     self._unpaid -= 1
         finally:
             if is_reserved:
-                self.reservations.pool.release(NOTHING if was_sent else request.bound)
+                self.admission.outbox.pool.release(NOTHING if was_sent else request.bound)
 
     @property
     def expects_more(self) -> bool:
@@ -126,7 +123,7 @@ class Account:
         """Send the request, with leave. Only here requests go out."""
         sent_s = asyncio.get_running_loop().time()
         try:
-            with self.capacity.count_in_flight():
+            with self.admission.count_in_flight():
                 completion = await client.complete(request.body, request.keep)
         except EndpointError as error:
             self._record_error(error, sender)
@@ -200,7 +197,7 @@ class Account:
         self._become(self.breaker.stop(action_needed))
         self.limiter.stop()
         self._ended.set()
-        self.outbox.changed.notify()
+        self.admission.outbox.changed.notify()
 
     def stats(self) -> AccountStats:
         """What the driver learns; the counts begin anew."""

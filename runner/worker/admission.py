@@ -14,81 +14,52 @@ from runner.endpoint.rate_limiter import Stopped
 from runner.usage import CostBound
 
 from .outbox import Outbox
-from .reservations import ReservationPool
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 1.0
 """Before the ledger is asked again, where nothing that waits can be paid. Doubled each time."""
 
 
 @dataclass(slots=True, eq=False)
-class Reservations:
-    """Requests wait here for their reservations, and one of them has the next batch sent."""
+class Admission:
+    """One worker's, over all of its accounts.
+
+    Requests wait here for their reservations, and one of them has the next batch sent. And for capacity: a reply counts
+    as in flight until it is acknowledged, since a death of the process loses what waits in the outbox; so while the
+    aggregator is away, or its disk is full, nobody is let through who would add to that.
+    """
 
     outbox: Outbox
     expects_more: Callable[[], bool] = lambda: False
     """Whether requests are under way that do not wait yet."""
     _is_asking: bool = False
     _pause_s: float = FIRST_PAUSE_S
-
-    @property
-    def pool(self) -> ReservationPool:
-        """What waits for nothing."""
-        return self.outbox.pool
+    _in_flight: int = 0
+    _let_through: bool = False
 
     async def reserve(self, bound: CostBound, closed: asyncio.Event | None = None) -> bool:
-        """Return once the ledger has reserved for one request what it may come to at most. Then `release` is due.
+        """Return once the ledger has reserved for one request what it may come to at most. Then `pool.release` is due.
 
         False: less is left of the budget. With `closed` that is waited for, in case it changes; Stopped is raised once
         that is set.
         """
-        if self.pool.take(bound):
+        pool = self.outbox.pool
+        if pool.take(bound):
             return True
-        self.pool.wait(bound)
+        pool.wait(bound)
         try:
-            while closed is not None or self.pool.is_within_reach(bound):
+            while closed is not None or pool.is_within_reach(bound):
                 if closed is not None and closed.is_set():
                     raise Stopped("the budget")
                 await self._next_answer()
-                if self.pool.try_take(bound):
+                if pool.try_take(bound):
                     return True
         except BaseException:
-            self.pool.give_up(bound)
+            pool.give_up(bound)
             raise
-        self.pool.give_up(bound)
+        pool.give_up(bound)
         return False
 
-    async def _next_answer(self) -> None:
-        """Return when it may be another matter. Of those who wait here one has a batch sent, now or after a pause."""
-        if self._is_asking:
-            await self.outbox.changed.wait()
-            return
-        self._is_asking = True
-        try:
-            if not self.pool.is_blocked:
-                self._pause_s = FIRST_PAUSE_S
-                await self.outbox.record()
-            elif not await self.outbox.changed.wait(self._pause_s):
-                self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
-                self.pool.is_quiet = not self.expects_more()
-                await self.outbox.record()
-        finally:
-            self._is_asking = False
-            self.outbox.changed.notify()
-
-
-@dataclass(slots=True, eq=False)
-class Capacity:
-    """How many requests a worker may have on their way.
-
-    A reply counts as in flight until it is acknowledged: a death of the process loses what waits in the outbox, so
-    while the aggregator is away, or its disk is full, nobody is let through who would add to that.
-    """
-
-    outbox: Outbox
-    _in_flight: int = 0
-    _let_through: bool = False
-
-    async def wait(self, places: Callable[[], int]) -> None:
+    async def wait_for_capacity(self, places: Callable[[], int]) -> None:
         """Return once fewer requests than `places` says are on their way or wait for their acknowledgement.
 
         Whoever is let through is to `count_in_flight` before anything else is awaited.
@@ -110,3 +81,21 @@ class Capacity:
         """Hold nobody up any more: nothing is asked from now on, and whoever waits is to see that."""
         self._let_through = True
         self.outbox.changed.notify()
+
+    async def _next_answer(self) -> None:
+        """Return when it may be another matter. Of those who wait here one has a batch sent, now or after a pause."""
+        if self._is_asking:
+            await self.outbox.changed.wait()
+            return
+        self._is_asking = True
+        try:
+            if not self.outbox.pool.is_blocked:
+                self._pause_s = FIRST_PAUSE_S
+                await self.outbox.record()
+            elif not await self.outbox.changed.wait(self._pause_s):
+                self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+                self.outbox.pool.is_quiet = not self.expects_more()
+                await self.outbox.record()
+        finally:
+            self._is_asking = False
+            self.outbox.changed.notify()

@@ -134,7 +134,7 @@ class Prober:
             request = build_probe(task, judge_model, body, self.worker, keep=structured_output.FIELDS)
             policy = self.account.policy(self.client, Sender.TRIAL, partial(self._decide, request, attempts))
             end = await send(request, policy)
-            await self.account.outbox.note(end.attempt)
+            await self.account.admission.outbox.note(end.attempt)
             match end:
                 case Answered(reply):
                     support = structured_output.judge_support(mechanism, judge_model.constraint, reply.text)
@@ -159,5 +159,5 @@ class Prober:
         end = await send(probe, self.account.policy(self.client, Sender.PROBE))
         error = end.error.kind if isinstance(end, GaveUp) else None
         self.account.evidence.record_probe(end.send.sent_s, error)
-        await self.account.outbox.note(end.attempt)
+        await self.account.admission.outbox.note(end.attempt)
         return error

@@ -76,7 +76,7 @@ class Reformatter:
         if self._is_away(model):
             return request.without_copy(skipped="away"), outcomes, attempt
         account = self.account(model.account_name)
-        await account.outbox.note(attempt)
+        await account.admission.outbox.note(attempt)
         try:
             end = await self._copy(request, model, account, how, text)
         except TimeoutError:
@@ -114,7 +114,7 @@ class Reformatter:
         end = await send(self._request(request, model, how, text, mechanism), policy)
         if mechanism and isinstance(end, GaveUp) and end.error.kind is ErrorKind.BAD_REQUEST:
             self._without_form.add(model.name)
-            await account.outbox.note(end.attempt)
+            await account.admission.outbox.note(end.attempt)
             end = await send(self._request(request, model, how, text, None), policy, after=end.send)
         return end
 

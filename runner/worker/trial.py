@@ -87,7 +87,7 @@ class TrialJudge:
             self._check_goes_on(prober)
             async with account.acquire(request, prober.client, Sender.TRIAL) as complete:
                 # In its place in flight: what has an answer, and what may yet get one, is bounded together.
-                await account.capacity.wait(self.places)
+                await account.admission.wait_for_capacity(self.places)
                 self._check_goes_on(prober)
                 if account.breaker.most_in_flight != 0:
                     yield complete

@@ -21,7 +21,7 @@ from runner.errors import JuryboxError, weightiest
 from runner.messages import LeaseRenewal, Task, TaskReport, Trial, WorkerStatus
 
 from .account import Account
-from .admission import Capacity, Reservations
+from .admission import Admission
 from .outbox import Outbox, SendBatch
 from .probes import NeedsAction, Prober
 from .reformat import Reformatter
@@ -37,12 +37,14 @@ class Worker:
         self._config = config
         self._judge_models = judge_models(config, judges)
         self._outbox = Outbox(f"{name}-{uuid.uuid4().hex[:12]}", send)
-        self._reservations = Reservations(self._outbox, self._expects_more)
-        self._capacity = Capacity(self._outbox)
-        self._accounts: dict[str, Account] = {}
+        accounts = self._accounts = dict[str, Account]()
+        self._admission = Admission(self._outbox, lambda: any(each.expects_more for each in accounts.values()))
         self._probers: dict[str, Prober] = {}
         self._reformatter = Reformatter(config, self._account)
-        self._trial_judge = TrialJudge(name, config, self._outbox, self._reformatter, self._places)
+        self._trial_judge = TrialJudge(
+            name, config, self._outbox, self._reformatter,
+            places=lambda: sum(each.limiter.lease.in_flight for each in accounts.values()),
+        )  # fmt: skip
         self._stopping = False
 
     def check(self) -> list[str]:
@@ -82,7 +84,7 @@ class Worker:
             self._account(lease.account).apply(lease)
         if renewal.stop:
             self._stopping = True
-            self._capacity.stop_waiting()
+            self._admission.stop_waiting()
         for name, account in self._accounts.items():
             if self._stopping or name in renewal.close:
                 account.stop()
@@ -108,9 +110,6 @@ class Worker:
                 group.create_task(judge(trials))
         return ends
 
-    def _expects_more(self) -> bool:
-        return any(account.expects_more for account in self._accounts.values())
-
     async def _detect_mode(self, task: Task, prober: Prober) -> str | None:
         """Find out how structured output is enforced for a judge and a model; None where that came to no end."""
         judge_model = self._judge_models[task.judge, task.model]
@@ -125,8 +124,7 @@ class Worker:
 
     def _account(self, name: str) -> Account:
         if name not in self._accounts:
-            limiter = RateLimiter(name)
-            self._accounts[name] = account = Account(limiter, self._outbox, self._reservations, self._capacity)
+            self._accounts[name] = account = Account(RateLimiter(name), self._admission)
             if self._stopping:
                 account.stop()
         return self._accounts[name]
@@ -136,6 +134,3 @@ class Worker:
             model = self._config.model(model_name)
             self._probers[model_name] = Prober(self.name, Client(model), self._account(model.account_name))
         return self._probers[model_name]
-
-    def _places(self) -> int:
-        return sum(account.limiter.lease.in_flight for account in self._accounts.values())

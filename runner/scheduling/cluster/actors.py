@@ -179,13 +179,11 @@ class RayWorker:
         self.kill()
         if not isinstance(error, ActorDiedError):
             return describe_death(error)
-        lost = error.preempted or "its node has died" in str(error) or not await self._node_lives()
+        lost = error.preempted or "its node has died" in str(error)
+        if self.node and not lost:
+            lost = self.node not in {node.id for node in await asyncio.to_thread(alive_nodes)}
         death: Death = "node" if lost else "crash"
         return WorkerDied("its node was lost" if lost else _describe_exit(error), death)
-
-    async def _node_lives(self) -> bool:
-        nodes = await asyncio.to_thread(alive_nodes)
-        return not self.node or any(node.id == self.node for node in nodes)
 
 
 def describe_death(error: RayError) -> WorkerDied:

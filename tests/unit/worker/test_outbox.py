@@ -13,7 +13,7 @@ from runner.errors import DiskFull, StoppedEarly
 from runner.messages import Ack, Attempt, Batch
 from runner.usage import CostBound
 from runner.worker import outbox as outbox_module
-from runner.worker.admission import Capacity, Reservations
+from runner.worker.admission import Admission
 from runner.worker.outbox import Outbox
 from runner.worker.reservations import ReservationPool
 
@@ -86,12 +86,12 @@ async def test_what_is_spent_was_acknowledged_as_reserved_before() -> None:
     listener = Listener()
     pool = ReservationPool()
     outbox = Outbox("s", listener, pool)
-    reservations = Reservations(outbox)
+    admission = Admission(outbox)
     for number in range(1, 4):
         # Each more than whatever may have been reserved ahead.
         bound = CostBound(1, 10**number, 10**number)
         with pool.in_use():
-            assert all(await asyncio.gather(*(reservations.reserve(bound) for _ in range(50))))
+            assert all(await asyncio.gather(*(admission.reserve(bound) for _ in range(50))))
             assert sum(batch.reserved.tokens for batch in listener.batches) >= 50 * bound.tokens
             for _ in range(50):
                 pool.release(unsent=bound)
@@ -172,15 +172,15 @@ async def test_what_waits_while_the_aggregator_is_away_counts_as_in_flight() -> 
         return await listener(batch)
 
     outbox = Outbox("s", away)
-    capacity = Capacity(outbox)
+    admission = Admission(outbox)
     places = asyncio.Semaphore(16)
     asked = 0
 
     async def judge(number: int) -> None:
         nonlocal asked
         async with places:
-            await capacity.wait(lambda: 16)
-            with capacity.count_in_flight():
+            await admission.wait_for_capacity(lambda: 16)
+            with admission.count_in_flight():
                 asked += 1
                 await asyncio.sleep(0)
         await outbox.record(attempt(number))
@@ -210,12 +210,12 @@ def test_no_more_than_the_places_are_on_their_way_or_unacknowledged(
         return await listener(batch)
 
     outbox = Outbox("s", slowly)
-    capacity = Capacity(outbox)
+    admission = Admission(outbox)
 
     async def judge(number: int, what: str, turns: int) -> None:
         nonlocal out, most
-        await capacity.wait(lambda: places)
-        with capacity.count_in_flight():
+        await admission.wait_for_capacity(lambda: places)
+        with admission.count_in_flight():
             out += 1
             most = max(most, out)
             for _ in range(turns):
@@ -246,15 +246,15 @@ async def test_nobody_is_held_up_any_more_once_nothing_is_asked() -> None:
         raise AssertionError
 
     outbox = Outbox("s", away)
-    capacity = Capacity(outbox)
+    admission = Admission(outbox)
     recording = [asyncio.create_task(outbox.record(attempt(number))) for number in range(3)]
     await asyncio.sleep(0)
-    waiting = asyncio.create_task(capacity.wait(lambda: 3))
+    waiting = asyncio.create_task(admission.wait_for_capacity(lambda: 3))
     await at_rest(waiting.done)
     assert not waiting.done()
-    capacity.stop_waiting()
+    admission.stop_waiting()
     await waiting
-    await capacity.wait(lambda: 3)
+    await admission.wait_for_capacity(lambda: 3)
     for task in recording:
         task.cancel()
     await asyncio.gather(*recording, return_exceptions=True)

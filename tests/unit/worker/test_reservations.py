@@ -30,7 +30,7 @@ from runner.ledger.ledger import Ledger
 from runner.messages import Ack, Batch, Lease, Task
 from runner.usage import NOTHING, CostBound, Usage
 from runner.worker.account import Account, Sender
-from runner.worker.admission import LONGEST_PAUSE_S, Capacity, Reservations
+from runner.worker.admission import LONGEST_PAUSE_S, Admission
 from runner.worker.outbox import LINGER_S, Outbox
 from runner.worker.request import JudgeRequest, build_probe
 from runner.worker.reservations import LITTLE, ReservationPool
@@ -113,9 +113,9 @@ class Life:
     def __post_init__(self) -> None:
         pool = ReservationPool()
         self.outbox = Outbox(self.name, self.send, pool)
-        self.reservations = Reservations(self.outbox, lambda: self.account.expects_more)
+        self.admission = Admission(self.outbox, lambda: self.account.expects_more)
         working = CircuitBreaker(Health.WORKING)
-        self.account = Account(RateLimiter("m"), self.outbox, self.reservations, Capacity(self.outbox), working)
+        self.account = Account(RateLimiter("m"), self.admission, working)
         self.account.apply(Lease("m", 3))
         self.in_use = ExitStack()
         self.in_use.enter_context(pool.in_use())
