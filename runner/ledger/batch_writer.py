@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 
 from runner.errors import JuryboxError
-from runner.messages import Ack, Attempt, Batch, Judgment, PendingTrial, Tally, TrialProgress
+from runner.messages import Ack, Attempt, Batch, JudgeModelId, Judgment, PendingTrial, Tally, TrialProgress
 from runner.usage import NOTHING, CostBound, Usage
 
 from . import schema
@@ -24,8 +24,7 @@ UNDECIDED_REQUESTS = 10_000
 """How many requests are remembered (and, after a restart, how far back attempts are searched) for a judgment that
 arrives in a later batch than its attempt."""
 
-JudgeModel = tuple[str, str]
-Counts = defaultdict[JudgeModel, defaultdict[str, int]]
+Counts = defaultdict[JudgeModelId, defaultdict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Spend:
         return Spend(self.requests + other.requests, self.usage + other.usage)
 
 
-Spent = defaultdict[JudgeModel, Spend]
+Spent = defaultdict[JudgeModelId, Spend]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class BatchOutcome:
     """What a batch changed: the acknowledgement, and differences to the tallies of (judge, model)."""
 
     ack: Ack
-    changes: dict[JudgeModel, Tally]
+    changes: dict[JudgeModelId, Tally]
 
 
 class BatchWriter:
@@ -81,7 +80,7 @@ class BatchWriter:
 
     def _add_spend(self, attempts: Sequence[Attempt]) -> Spent:
         spent: Spent = defaultdict(Spend)
-        settled: defaultdict[JudgeModel, int] = defaultdict(int)
+        settled: defaultdict[JudgeModelId, int] = defaultdict(int)
         for attempt in attempts:
             spent[attempt.judge, attempt.model] += Spend(1, attempt.usage)
             settled[attempt.judge, attempt.model] += attempt.is_settled
@@ -97,8 +96,8 @@ class BatchWriter:
         answered = {attempt.request_id: id_ for id_, attempt in numbered if attempt.state == "ok"}
         return {attempt.request_id: id_ for id_, attempt in numbered} | answered
 
-    def _names(self, shards: Iterable[int]) -> dict[int, JudgeModel]:
-        names: dict[int, JudgeModel] = {}
+    def _names(self, shards: Iterable[int]) -> dict[int, JudgeModelId]:
+        names: dict[int, JudgeModelId] = {}
         for shard in shards:
             for judge, model in self._db.rows("SELECT judge, model FROM shards WHERE id = ?", shard):
                 names[shard] = judge, model
@@ -107,7 +106,7 @@ class BatchWriter:
         return names
 
     def _add_judgments(
-        self, batch: Batch, requests: dict[str, int], names: dict[int, JudgeModel], counts: Counts
+        self, batch: Batch, requests: dict[str, int], names: dict[int, JudgeModelId], counts: Counts
     ) -> int:
         done: dict[int, int] = defaultdict(int)
         late: list[int | None] = []
@@ -147,7 +146,7 @@ class BatchWriter:
         # that would be a random page per row, for this rare case alone.
         return known or self._db.value(schema.RECENT_ATTEMPT, UNDECIDED_REQUESTS, request)
 
-    def _add_waiting(self, waiting: Sequence[PendingTrial], names: dict[int, JudgeModel], counts: Counts) -> None:
+    def _add_waiting(self, waiting: Sequence[PendingTrial], names: dict[int, JudgeModelId], counts: Counts) -> None:
         for trial in waiting:
             before = self._db.value(schema.WHY_PENDING, trial.shard, trial.position)
             if before is None and self._db.value(schema.IS_JUDGED, trial.shard, trial.position):
@@ -184,6 +183,6 @@ def history_of(text: str) -> TrialProgress:
     return TrialProgress(**values | {"usage": Usage(**values["usage"])})
 
 
-def tallies_of(judge_models: Iterable[JudgeModel], counts: Counts, spent: Spent) -> dict[JudgeModel, Tally]:
+def tallies_of(judge_models: Iterable[JudgeModelId], counts: Counts, spent: Spent) -> dict[JudgeModelId, Tally]:
     """Counts and spend, of which either may lack a judge × model, as one."""
     return {key: Tally(**counts[key], requests=spent[key].requests, usage=spent[key].usage) for key in judge_models}

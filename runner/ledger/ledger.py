@@ -21,7 +21,17 @@ from runner.messages import Batch, Shard, Tally, TrialProgress
 from runner.usage import Usage
 
 from . import schema
-from .batch_writer import BatchOutcome, BatchWriter, Counts, JudgeModel, Spend, Spent, history_of, tallies_of, tally_of
+from .batch_writer import (
+    BatchOutcome,
+    BatchWriter,
+    Counts,
+    JudgeModelId,
+    Spend,
+    Spent,
+    history_of,
+    tallies_of,
+    tally_of,
+)
 from .database import Database
 from .revisions import Revisions
 from .segments import Segments
@@ -149,7 +159,7 @@ class Ledger:
                     waiting.append((shard, position, history_of(history)))
         return waiting
 
-    def tallies(self) -> dict[JudgeModel, Tally]:
+    def tallies(self) -> dict[JudgeModelId, Tally]:
         """Counts of every planned judge × model; a trial that is judged again counts by its new outcome alone."""
         counts: Counts = defaultdict(lambda: defaultdict(int))
         for judge, model, trials in self._db.rows("SELECT judge, model, sum(trials) FROM shards GROUP BY judge, model"):
@@ -177,7 +187,7 @@ class Ledger:
         planned |= self._copying({judge for judge, _ in planned})
         return sum((spend for key, spend in self._spend_by_judge_model().items() if key not in planned), Spend())
 
-    def _copying(self, judges: Iterable[str]) -> set[JudgeModel]:
+    def _copying(self, judges: Iterable[str]) -> set[JudgeModelId]:
         """Each of the judges with the model that copies verdicts and judges nothing."""
         return {(judge, model) for judge in judges if (model := self.meta(COPYING_MODEL)) is not None}
 

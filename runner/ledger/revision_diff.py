@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from runner.messages import JudgeModelId
+
 EXAMPLES = 3
 """Trials named for each change."""
 VERDICTS = 100
@@ -19,7 +21,6 @@ VERDICTS = 100
 LONGEST = 80
 """A longer verdict is not shown in a line."""
 
-JudgeModelId = tuple[str, str]
 Place = tuple[int, int]
 
 
