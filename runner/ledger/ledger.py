@@ -17,7 +17,7 @@ from typing import Any
 from runner.config import Budget
 from runner.errors import JuryboxError
 from runner.failpoints import failpoint
-from runner.messages import Batch, Shard, Tally, TrialProgress
+from runner.messages import Batch, JudgeModelId, Shard, Tally, TrialProgress
 from runner.usage import Usage
 
 from . import schema
