@@ -21,17 +21,7 @@ from runner.messages import Batch, JudgeModelId, Shard, Tally, TrialProgress
 from runner.usage import Usage
 
 from . import schema
-from .batch_writer import (
-    BatchOutcome,
-    BatchWriter,
-    Counts,
-    JudgeModelId,
-    Spend,
-    Spent,
-    history_of,
-    tallies_of,
-    tally_of,
-)
+from .batch_writer import BatchOutcome, BatchWriter, Counts, Spend, Spent, history_of, tallies_of, tally_of
 from .database import Database
 from .revisions import Revisions
 from .segments import Segments
