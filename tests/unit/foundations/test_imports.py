@@ -152,3 +152,14 @@ def test_the_table_of_rooms_in_contributing_is_this_one() -> None:
     spoken = {"jurybox.py": "jurybox", "runner/*.py": "foundations"}
     written = {spoken.get(name, name.rstrip("/")): set(re.findall(r"`(\w+)`", cell)) for name, cell in rows}
     assert written == {name: set(allowed.split()) - {"foundations"} for name, allowed in ROOMS.items()}
+
+
+def test_every_module_that_the_documents_name_is_there() -> None:
+    pages = [ROOT / "CONTRIBUTING.md", ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = {
+        name
+        for page in pages
+        for name in re.findall(r"`((?:runner|judges|tests|scripts)/[\w/]+\.py)`", page.read_text())
+    }
+    assert len(named) > 30
+    assert not [name for name in named if not (ROOT / name).is_file()]
