@@ -1,7 +1,5 @@
 """What to ask a judge model and how to read its reply. Pure: no network, no clock, no file but judges' YAML."""
 
-from __future__ import annotations
-
 from .condition import Condition
 from .item import Item, text_of
 from .judge import Judge

@@ -7,8 +7,6 @@ sent and how the reply is read are the same either way; who reads the results is
 An ordinary answer is no sign: `Yes.` or `4` as a whole says yes or 4; an imitated reply has a label, a key or company.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

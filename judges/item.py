@@ -3,8 +3,6 @@
 Field values keep the type and the bytes they had in the user's file; only `text_of` turns them into prompt text.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Judges are data: a YAML file, shipped in `library/` or the user's own. This modu
 asks a `Judge`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Judges by name or path: those of the library, the user's own YAML and Python files. The only I/O of this package."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path

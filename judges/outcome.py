@@ -1,7 +1,5 @@
 """What can become of a trial: a closed sum type. A failure is a value here, never a score and never a hole."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

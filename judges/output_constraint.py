@@ -3,8 +3,6 @@
 One of the three, by the kind of reading. What comes back is read like any other reply all the same.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from decimal import Decimal

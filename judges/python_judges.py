@@ -4,8 +4,6 @@ The prompts, routes and scales of such a judge stay data, so a run can be report
 is part of its meaning, so that a changed line is another judge. A judge of a file travels as that file's text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json

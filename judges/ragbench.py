@@ -3,8 +3,6 @@
 The judge itself is `library/ragbench.yaml`, whose JSON Schema is the one of these models.
 """
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict
 
 

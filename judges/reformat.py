@@ -5,8 +5,6 @@ read by the strict grammar, and stands only if the literal of its verdict is in 
 is: which of two was meant is never another model's to say. What is doubtful is not asked at all.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ Only what is there becomes a number: true and false are 1 and 0, numbers are the
 judge gives its labels values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

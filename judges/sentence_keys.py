@@ -4,8 +4,6 @@ Hides the forms in which people have them: published rows bring their keys; plai
 the number of the document and letters: `0a` to `0z`, `0aa`, `0ab` and so on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

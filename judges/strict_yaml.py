@@ -3,8 +3,6 @@
 Hides how the library fails: what comes out is a JudgeError with the file and the line.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from typing import Any

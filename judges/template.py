@@ -7,8 +7,6 @@ A batch is one template's blocks, numbered from 1. An item whose text opens a li
 neighbour: `Blocks` finds it, so that it is judged alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Hides how pydantic fails: of the branches of a union it names each, with names o
 comes out is a line for each fault with the key as the user wrote it, and the name that was meant where one is near.
 """
 
-from __future__ import annotations
-
 import json
 import types
 from collections.abc import Iterator, Sequence

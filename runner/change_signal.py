@@ -1,7 +1,5 @@
 """A signal that something has changed, for all who wait on one event loop."""
 
-from __future__ import annotations
-
 import asyncio
 
 

@@ -4,8 +4,6 @@ So a secret stands in no config, run directory, trial key or argument of Ray's. 
 the same is recognized.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping

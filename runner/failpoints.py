@@ -4,8 +4,6 @@ Hides how a place dies once and not again after its process was restarted: whoev
 `kill -9`. Not armed, a failpoint costs one look at a variable.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

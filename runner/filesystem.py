@@ -4,8 +4,6 @@ Hides temporary names and syncs, which errors of the system mean that there is n
 what kind of file system a path is on.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -4,8 +4,6 @@ Events with key=value pairs go to stderr, or JSON lines where asked. Hides struc
 libraries quiet, and takes out whatever looks like a key before a line is written.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

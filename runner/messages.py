@@ -4,8 +4,6 @@ Plain frozen records: they pickle, hold no handles and no secrets. A trial is ad
 run's ledger, and named for good by its content-addressed key.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from .usage import NOTHING, CostBound, Record, Usage

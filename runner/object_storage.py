@@ -4,8 +4,6 @@ Hides obstore, the endpoints (`AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, `STORAG
 found, how long a service may be silent, and the words for what it answers: everything that fails is a StorageError.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 import re

@@ -4,8 +4,6 @@ Hides how a signal reaches the loop that judges, and what it means before there 
 the process leaves, what was acknowledged is in the ledger.
 """
 
-from __future__ import annotations
-
 import _thread
 import os
 import signal

@@ -6,8 +6,6 @@ refusal in words. A kind is a `ReplyForm` with `strict`, `tolerant`, `read_cut`,
 `response_schema`: words and scores are `PlacedReads` with a `Grammar`, objects read JSON.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated
 

@@ -4,8 +4,6 @@ Hides the shapes of reasoning blocks, the few Unicode marks that are folded, the
 around a literal without changing it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import lru_cache

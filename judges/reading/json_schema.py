@@ -5,8 +5,6 @@ silence. Types are exact: a boolean is no integer, and 4.0 is no integer. Coerce
 `"4/5"` and `4.0`, and nothing else: nothing is rounded, clamped or rescaled.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -6,8 +6,6 @@ pass in silence is a fault here: differing duplicates, NaN, Infinity, numbers to
 wrapper away changes no value; what has two members is no wrapper.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import math

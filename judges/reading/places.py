@@ -8,8 +8,6 @@ free behind it, a sentence that opens by taking back, and `but` or `if` right be
 Runs in linear time, and knows nothing of what a literal means: that is the grammar's.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from bisect import bisect_right

@@ -4,8 +4,6 @@ json_repair mends wrapping and free text well, and invents values without a word
 coming, `f` for false. So each verdict field must also stand in the source, once, with this value as a complete literal.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

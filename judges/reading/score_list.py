@@ -4,8 +4,6 @@ A number is taken as it stands or not at all: nothing is rounded, clamped or res
 question: a JSON list or object, or scores with one separator, each perhaps behind the number of what it scores.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ stdout carries the result; logs and progress go to stderr. Errors of the user's 
 only bugs show a traceback.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from io import TextIOWrapper

@@ -1,7 +1,5 @@
 """`jurybox judges`, `init`, `schema` and `read`: what helps to write a config or a judge, without a run or a call."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """`jurybox status`, `report` and `export`: what looks at a run and changes nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ same items again, a larger share holds the smaller one, and new judges or items 
 its item's place in the routes, so that it meets the same prompt; it is no part of any result of the run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ column stays a field of its own name, label columns are kept out of the fields, 
 digest of its content.
 """
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import json

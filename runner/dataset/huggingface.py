@@ -4,8 +4,6 @@ Hides the `datasets` library, an optional extra: rows are streamed, nothing is c
 the commit that was found when the run was planned, whatever the branch points to meanwhile.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Generator

@@ -4,8 +4,6 @@ Hides what kinds there are and how their values become what JSON can hold. From 
 others, so a run of them can be resumed, reported on and checked; only errors name them by their position.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

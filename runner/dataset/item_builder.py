@@ -3,8 +3,6 @@
 Staging does this to every row, `jurybox try` to one. The reference that rows are joined to is kept in memory.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

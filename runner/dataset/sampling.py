@@ -5,8 +5,6 @@ the items. A question's place is a hash of its id and the seed, so that the same
 system keeps the same ones, and a larger sample mostly holds the smaller one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 import math

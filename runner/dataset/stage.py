@@ -4,8 +4,6 @@ Every row is mapped, joined, routed through every judge and checked; what is wro
 left stands in Parquet files under row numbers, each item once; the directory replaces the old one when it is whole.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence

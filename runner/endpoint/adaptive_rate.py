@@ -6,8 +6,6 @@ until the cut has shown its effect; rounds without raise it again, faster the lo
 better, the throttles are not ours to mend: the rate is given back, and so many of them are taken as usual there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from runner.messages import AccountStats

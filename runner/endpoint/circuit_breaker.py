@@ -18,8 +18,6 @@ STOPPED        open for good     nothing: the run stops, or the driver has close
 Any reply, be it an error, ends SUSPECT and AWAY: the endpoint is there.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self

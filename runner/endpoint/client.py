@@ -4,8 +4,6 @@ Hides the OpenAI package. Of it only the low-level `post` is used, bytes in and 
 call costs nearly twice the CPU; its retries are off, retrying is the worker's, decided by policy.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

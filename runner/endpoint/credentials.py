@@ -3,8 +3,6 @@
 Read in the process that sends them, and handed to the client alone.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

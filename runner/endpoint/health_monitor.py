@@ -6,8 +6,6 @@ on. One that has given no good reply yet gets requests from a few workers only, 
 a time, ever more seldom.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 

@@ -5,8 +5,6 @@ probe's result is kept in the ledger, so that every worker and every later sessi
 another `structured` has it probed anew.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

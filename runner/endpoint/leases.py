@@ -5,8 +5,6 @@ size until the worker has answered, and requests still in flight are counted unt
 worker that holds no trials of an account gets none of it, one that alone holds some may use it all.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

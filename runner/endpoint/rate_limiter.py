@@ -6,8 +6,6 @@ large ones for ever, lets a rate be set only once, and refuses amounts above its
 which show whether an endpoint is there, go before everybody and have a queue of their own.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

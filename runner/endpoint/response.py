@@ -6,8 +6,6 @@ told of a refusal that only they can mend: without secrets, for a `base_url` has
 the provider's words come without keys.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import math

@@ -6,8 +6,6 @@ own doing and do, unless the endpoint is away. What only the user can mend stops
 fares better; what can never work ends the trial.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

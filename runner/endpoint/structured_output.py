@@ -6,8 +6,6 @@ anything is paid each is tried with a question whose natural answer is another (
 enforced is the mode of the run.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from enum import StrEnum

@@ -3,8 +3,6 @@
 It hides the one library that knows the file: durability, transactions, and the check of its version.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

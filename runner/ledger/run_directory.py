@@ -4,8 +4,6 @@ Hides the lock, the manifest, the rule by which a changed config may continue a 
 and how a difference of two long values is cut to the part that matters.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -5,8 +5,6 @@ Nothing here needs a newer SQLite than 3.24, since enterprise distributions ship
 RETURNING, no STRICT.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import fields, replace

@@ -6,8 +6,6 @@ judgments of a run under one plan and revision; a changed plan, a new revision o
 which all of them are published anew. Hides the SQL, and that new judgments go first.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Iterable

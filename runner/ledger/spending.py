@@ -5,8 +5,6 @@ settled usage and open reservations come to one sum in whole numbers of requests
 when a run can go no further although trials are left.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import astuple
 

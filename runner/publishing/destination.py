@@ -4,8 +4,6 @@ Whatever is put there is put whole, and only where nothing of that name is yet: 
 can rely. Hides how a directory and a bucket do that, temporary names and syncs, and their errors.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

@@ -4,8 +4,6 @@ Every format has the columns of `result_frames.COLUMNS`, but for `longmemeval`: 
 system judged by one judge model, in which a row without a verdict has no place; those are left out and counted.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import sys

@@ -14,8 +14,6 @@ may write the files of segment n, so of two writers (one was taken for dead, and
 finds an entry that is not its own, and ends. The files of a segment are there before the next entry is.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

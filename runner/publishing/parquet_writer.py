@@ -1,7 +1,5 @@
 """Writes the published Parquet files of a run, so that a reader always finds exactly one whole revision."""
 
-from __future__ import annotations
-
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ much is not published. Hides who reads and writes: the one writer of the ledger 
 the mark, the rows are read and written by a thread with a ledger of its own, opened to read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import platform

@@ -8,8 +8,6 @@ The ledger is written beside its place and put there in one step. The mirror is 
 what is read is all there will ever be of the old writer.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import platform

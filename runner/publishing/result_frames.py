@@ -4,8 +4,6 @@ Everything that reads a run (metrics, export, Parquet, Python) reads these frame
 everywhere. A frame holds some tens of thousands of trials; memory does not grow with the run. Columns are only added.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a run found, put together once. `terminal` prints it: imported apart, for it loads rich."""
 
-from __future__ import annotations
-
 from .build import build
 from .json_document import to_json
 from .markdown import to_markdown

@@ -1,7 +1,5 @@
 """The report's tables of agreement: judges with people, and people with each other, a table per kind of measure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from runner.stats.agreement import Agreement

@@ -1,7 +1,5 @@
 """Puts a report together from a run's ledger, staged items and judges. One pass over the trials, a frame at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path

@@ -5,8 +5,6 @@ only what was picked is looked up. The words come from outside: they are short, 
 that a terminal would obey.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

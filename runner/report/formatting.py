@@ -3,8 +3,6 @@
 Measures have four decimals; what has no value is a dash, never a zero.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The report as one JSON document: every number in full, shares never without their denominator."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The report as Markdown, for a notebook, a pull request or an appendix: the answer first, then every section."""
 
-from __future__ import annotations
-
 from .formatting import Table
 from .model import Report
 from .notices import notices

@@ -1,7 +1,5 @@
 """What a report says, as one frozen record: the renderers add form, never a number."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What a reader must know before the numbers: one sentence each, most important first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any

@@ -1,7 +1,5 @@
 """What people see first: which system scored what, how the judges agree with people, what it cost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from runner.stats.agreement import Agreement

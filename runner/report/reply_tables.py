@@ -1,7 +1,5 @@
 """The report's tables of replies: first replies, ways to a verdict, unreadable ones, calls, batches and notes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The report's tables of scores: shares of yes, means, values and choices, and all of them by slice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from runner.stats.metrics import Line, Result

@@ -1,7 +1,5 @@
 """The report's sections and their tables, the same for the terminal and for Markdown, in the order to read them."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from dataclasses import astuple

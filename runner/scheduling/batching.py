@@ -4,8 +4,6 @@ The composition depends on the shard's rows alone, never on what is done already
 neighbourhood that it had. So no composition is stored; a waiting trial knows only how often its batch was halved.
 """
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections.abc import Iterable, Sequence

@@ -4,8 +4,6 @@ Ray itself tries for minutes to reach what is not there. Hides the first bytes o
 told from a cluster without waiting.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -5,8 +5,6 @@ workers is recorded. The decisions are `poison_search`'s. That record is made by
 not die of it: so none of the judge's code runs here, not even to render the prompt that the trial's key goes by.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence

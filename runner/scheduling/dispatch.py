@@ -6,8 +6,6 @@ suspected of killing workers has a queue of its own: it goes to workers that had
 beside it.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ health monitor: whether an account is worth going on with; retry policy: retry o
 the supervisor carries them out; here they meet.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable, Mapping

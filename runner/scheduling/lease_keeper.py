@@ -4,8 +4,6 @@ Hides when a worker is asked, that one which no longer answers counts as hung, a
 health ends all waits.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ alone with a worker when it dies, twice, is poisoned. A node that is lost, or a 
 blames nobody.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ The in-process form runs the same `Worker` and `Aggregator` as the cluster does,
 runs, and as the twin that the driver's tests use.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Whether a run goes on: the order to stop, its grace, the end, and the news for which everybody waits."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

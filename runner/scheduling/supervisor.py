@@ -4,8 +4,6 @@ Hides how many workers there are and what becomes of each. It hands out what the
 comes, or the run has ended; whether anything is left to do is the driver's business.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress

@@ -4,8 +4,6 @@ Hides which trials are left out (judged already, waiting, or handed to somebody 
 an item's row is, and what is left of a task that was lost with its worker.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace

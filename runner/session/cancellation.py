@@ -3,8 +3,6 @@
 The first order lets what is in flight end, the second gives it up. What was acknowledged is in the ledger either way.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What `jurybox plan` shows without a call: trials, what is done, tokens, cost, one rendered prompt per template."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from dataclasses import asdict, dataclass

@@ -3,8 +3,6 @@
 Pure: a profile in, YAML with comments out. What is only a candidate stands there as a comment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

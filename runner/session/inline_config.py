@@ -3,8 +3,6 @@
 Pure. What comes out is an ordinary config mapping, checked by `parse_config` like any other.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ repeat a key's name are left out. pydantic's own `use_attribute_docstrings` does
 models, which costs each command and each worker 0.2 s of CPU; here only who asks for a schema pays.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import json

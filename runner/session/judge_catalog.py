@@ -1,7 +1,5 @@
 """What `jurybox judges` prints: all judges in a line each, or one of them whole, for people and as data."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from collections.abc import Mapping, Sequence

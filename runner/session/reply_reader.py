@@ -4,8 +4,6 @@ Hides which part of a reading needs no item, and how lines stay one to one: a li
 line that says so. Memory does not grow with the number of lines.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ Hides the walk over shards, one at a time, so that memory does not grow with the
 one and what a retry has brought, go through `RevisionMaker`, which keeps what the manifest says of them.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Hides that items may be a file, a frame or a whole config, that a judge may be a
 run lives that was given no directory.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Looking at a run without working in it: its report, how far it is, its rows. Works while the run goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields

@@ -4,8 +4,6 @@ Judges as a run does, with the same rendering, the same request, the same sendin
 nothing and sends once: an endpoint's trouble is reported instead of waited out.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import closing, nullcontext

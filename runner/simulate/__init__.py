@@ -6,8 +6,6 @@ that were asked for, and the same way every time. It hides the HTTP server and k
 it sees only request bodies.
 """
 
-from __future__ import annotations
-
 from .options import Simulation
 from .replay import Ambiguous, NotRecorded, Replay
 from .server import running, serve

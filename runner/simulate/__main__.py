@@ -1,7 +1,5 @@
 """`python -m runner.simulate OPTIONS`: an endpoint that ends with its stdin; the options are one JSON argument."""
 
-from __future__ import annotations
-
 import sys
 
 from runner.errors import InputError

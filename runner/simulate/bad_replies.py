@@ -3,8 +3,6 @@
 They keep one promise: no careful reader finds a verdict in them, least of all the contrary of the one that was due.
 """
 
-from __future__ import annotations
-
 from .prompt_parser import ReplySpec
 from .reply_format import Form
 

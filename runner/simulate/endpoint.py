@@ -4,8 +4,6 @@ Hides the order in which a provider objects (key, body, model, quota, limits) an
 replies come together in one answer. The clock is an argument; only the counts of arrivals and the buckets are state.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import time

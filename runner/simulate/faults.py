@@ -4,8 +4,6 @@ So a run meets the same faults however its requests are ordered and whatever the
 arrivals, and that no prompt gets more than so many faults in a row.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from hashlib import blake2b

@@ -11,8 +11,6 @@ that make a block stand below it: the labels of the first block that the instruc
 none, any of its labels. An answer that holds a whole block of the layout is taken for two, here as by a model.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -4,8 +4,6 @@ Without a verdict are a greeting, and a verdict to be copied out of a text: it i
 model would find it, and NONE is said of a text without one. Everything is a function of its arguments.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ same text. In an object, booleans say the verdict and numbers lie on its side of
 sentence keys, by its name, gets keys that stand in the prompt, as a judge of documents gives them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

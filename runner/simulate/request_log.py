@@ -5,8 +5,6 @@ headers: there the keys are. Hides the file, and how its lines are there for a r
 written by itself: all requests that end in one turn of the event loop are.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from pathlib import Path

@@ -4,8 +4,6 @@ Hides uvicorn, and that the process never outlives whoever started it. One thing
 the connection without a reply; the connection class below hands the application its transport for that.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -3,8 +3,6 @@
 Pure: the clock is given with every call. Hides how a bucket fills and how the headers that tell of it are written.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -12,8 +12,6 @@ A side says yes or no (1 and 0), gives a number, or chooses a text. What is grad
 and people the people are right; of two people neither is: measures that take one side for the truth are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

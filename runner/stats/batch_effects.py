@@ -6,8 +6,6 @@ reasons too: small batches are what was left over, what was halved after a reply
 to be asked alone.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ with questions as clusters; it never makes an interval narrower. A sum per quest
 only, and up to a limit: beyond that nothing is clustered, and the report says so.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ frames are added: a part of a run and a whole run are the same arithmetic, and a
 together. Nothing here reads a file or divides anything.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Iterable, Mapping

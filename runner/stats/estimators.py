@@ -3,8 +3,6 @@
 Counts of parts add up to those of the whole. Where there is nothing to average the answer is None, never 0.0.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_left
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Control items are counted in these parts and nowhere else; suspects are trials o
 once more.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Replies that differ in case, digits and blanks alone count together. Text of a j
 shown of it is short, and holds nothing that a terminal would obey.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable

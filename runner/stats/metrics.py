@@ -5,8 +5,6 @@ Scores over the scored trials with their bounds over all, slices, percentiles; a
 `Scale`.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A provider may put another model behind a name, or change its settings, at any m
 things. Replies say of themselves what served them, which is all there is to go by.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ What could not be read at first, and was judged afresh, may favour some verdicts
 held against all others. Replies that different readers read are never counted together.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The distributions are scipy's. It is imported where a test is made: that takes l
 it. `scipy.stats` would take two seconds more than `scipy.special`, which has all that these tests look up.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Hides the leave to send (a place in the limits, a reservation in the ledger), an
 breaker, the evidence and the counts.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress

@@ -3,8 +3,6 @@
 Hides who has the batches sent that bring both.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 Hides which stage and which notes a judgment names. Pure, but for the clock that stamps it.
 """
 
-from __future__ import annotations
-
 import json
 import time
 

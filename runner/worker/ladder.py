@@ -4,8 +4,6 @@ Hides the budgets of the ladder: how often a malformed reply is judged afresh, h
 again, and that a batch never ends without scores before each of its trials was sent alone.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from judges import Failed, Malformed, Outcome, Reason, Refused, Sampling

@@ -4,8 +4,6 @@ Hides batching and re-sending: one batch is in flight at a time, everything that
 one, and a batch is sent again until the aggregator has answered, since an error never means "not recorded".
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections import deque

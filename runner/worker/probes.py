@@ -4,8 +4,6 @@ Hides when one is needed. They are attempts of the stage `probe`, without keys: 
 trial.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

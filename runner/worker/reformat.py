@@ -5,8 +5,6 @@ step, and where the endpoint is away or rejects everything the stage is left out
 leaves a reply open: its trials are judged in the next session.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Sequence

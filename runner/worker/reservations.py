@@ -7,8 +7,6 @@ goes back when the work is done. Near the end of the run's budget portions shrin
 cheapest first; all else goes back at once, so that nothing lies idle here while another worker could use it.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Hides how often a request goes out and which of its failures count. What a failu
 SendPolicy; how it ended is a value. An error that says how the endpoint wants the request put has it sent again so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

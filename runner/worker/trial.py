@@ -3,8 +3,6 @@
 A trial cannot raise: its troubles become attempts and outcomes.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

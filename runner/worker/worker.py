@@ -4,8 +4,6 @@ Hides everything between "judge these trials" and "each is judged, waits in the 
 ledger that is gone for good leave `run`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Sequence

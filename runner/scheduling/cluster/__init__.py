@@ -1,7 +1,5 @@
 """Workers on a Ray cluster. Nothing outside this folder imports ray, or sees an error of it."""
 
-from __future__ import annotations
-
 import os
 
 from .pool import RayPool

@@ -4,8 +4,6 @@ Hides what Ray says of a death. A process that ended and a node that was lost lo
 not: the one may be the work's fault, the other never is.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Collection, Sequence

@@ -3,8 +3,6 @@
 Hides how Ray tells what is wrong, and that it would wait minutes before it does.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

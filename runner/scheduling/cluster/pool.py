@@ -4,8 +4,6 @@ Ray is transport and placement here: nothing is retried by it, no result is owne
 leaves this file.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Sequence

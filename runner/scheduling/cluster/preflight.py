@@ -5,8 +5,6 @@ of their source: a version says nothing about a checkout) and how the problems o
 key's value is part of what a node answers.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 import sys
