@@ -46,11 +46,9 @@ _TAKES_BACK = (
 """How a sentence opens that takes back what stands before it; other languages' are declared by the judge."""
 _NEGATES = frozenset({"no", "not", "nope", "false", "wrong"})
 """What takes a verdict back as a sentence of its own."""
-_INTERJECTION = re.compile(
-    r"(?:(?:so|then|or|rather|well|oh|hmm+|and|but|yet|still|maybe|perhaps|now|it is|it's)\b[,:.… ]*)+", re.I
-)
 _BESIDE = frozenset({"not", "or", "and", "nor", "neither", "either", "maybe", "perhaps", "probably"})
 """Words beside a literal with which it is no verdict, though nothing else is said: `not B`, `A or B`."""
+_FOR_EXAMPLE = re.compile(r"(?:\be\.g\.|\bfor example|\bsuch as)[,:\s\"“]*(?:\w+:\s*)?\Z", re.I)
 _HEDGE = re.compile(
     r"[\s,;:*_(—–-]{0,6}(?:but|if|although|though|however|except|unless|provided|partially|partly|mostly|only|maybe|perhaps|or"
     r"|and[ \t]+(?:yes|no)|nor|in[ \t]+part)\b",
@@ -145,7 +143,9 @@ def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
             if found and not (isinstance(found[0], Malformed) and number in marked):
                 places.append(Place("label", found[0], number, at, line, found[1]))
             elif not found and (value := grammar.phrase(sentence)) and (at or reply.stands_alone(index)):
-                places.append(Place("phrase", value, number, at, line))
+                # Behind a colon the sentence may be the response's.
+                is_own = not reply.echoes.in_response(sentence.rpartition(":")[2])
+                places += [Place("phrase", value, number, at, line)] if is_own else []
         is_last = number == reply.filled[-1]
         if number in marked or not (index == 0 or is_last):
             continue
@@ -153,7 +153,7 @@ def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
         value = marred(line, grammar.without_literals) if whole is None else whole
         if value is not None and is_last and reply.stands_alone(index):
             places.append(Place("last", value, number, 0, line))
-        lead = index == 0 and len(places) == before and (grammar.opening(line, True) or (value, ""))
+        lead = index == 0 and (grammar.opening(line, True) or (value if len(places) == before else None, ""))
         if lead and lead[0] is not None and (re.search(r"\w", lead[1]) or not reply.goes_on(number)):
             places.append(Place("lead", lead[0], number, 0, line, lead[1]))
     return [*places, *grammar.lists(reply)]
@@ -166,8 +166,10 @@ def _marks(reply: ReplyText, grammar: Grammar) -> Iterator[Place]:
         return
     starts = list(accumulate((len(line) + 1 for line in reply.text.split("\n")), initial=0))
     unique = {(bisect_right(starts, match.start()) - 1, match[0]): match for match in matches}
-    for (number, _), match in unique.items():
-        if reply.own[number]:
+    quoted = {key for key, match in unique.items() if reply.text[starts[key[0]] : match.start()].count('"') % 2}
+    for (number, _), match in ((key, unique[key]) for key in unique if key not in quoted or len(quoted) == len(unique)):
+        before = reply.text[starts[number] : match.start()]
+        if reply.own[number] and not _FOR_EXAMPLE.search(before):
             content = match["mark"] or match["box"] or match["content"]
             # A box holds whatever was worked out; the others are for verdicts alone.
             fault = Malformed(Reason.NO_VERDICT if match["box"] else Reason.OTHER_VALUE, f"{content[:60]!r}")
@@ -189,6 +191,8 @@ def _behind_label(
         if not following or not reply.own[following[0]] or labels.match(reply.lines[following[0]]):
             return None
         text = reply.lines[following[0]]
+        if text.startswith(("1.", "1)")):
+            return None
     while (again := labels.match(text)) is not None and again["value"].strip():
         text = again["value"].strip()
     if match["note"] and (fault := grammar.scale_fault(match["note"].strip())):
@@ -274,9 +278,24 @@ def _taken_back(
             continue
         if clause.rstrip(" .!").lower() in _NEGATES and grammar.whole(clause) is None:
             return Malformed(Reason.CONFLICT, f"the verdict is denied: {clause[:40]!r}")
-        opposite = grammar.whole(_INTERJECTION.sub("", clause, count=1).rstrip(" ,"))
+        opposite = _value_at_end(clause, grammar)
         if opposite is not None and not isinstance(opposite, Malformed) and opposite != last.value:
             return Malformed(Reason.CONFLICT, f"another verdict stands free behind it: {clause[:40]!r}")
+    return None
+
+
+def _value_at_end(clause: str, grammar: Grammar) -> Any:
+    """The verdict that a clause is, or that a few words or `the answer is` lead to; None where it is denied."""
+    words = clause.rstrip(" ,.!)").split()
+    if (whole := grammar.whole(" ".join(words))) is not None:
+        return whole
+    for ahead in (1, 2, len(words) - 1):
+        named = words[ahead - 1 :][:1] == ["is"] and words[ahead - 2].lower() in grammar.labels
+        value = grammar.whole(" ".join(words[ahead:])) if ahead < 3 or named else None
+        # A number may end a sentence about anything.
+        if isinstance(value, bool | str) and words[ahead - 1].lower() != "not":
+            before = " ".join(words[:ahead])
+            return value if grammar.without_literals(before) == before else None
     return None
 
 
@@ -298,8 +317,10 @@ def label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
         re.sub(r"(?:\\ |_|\\_)+", r"[ _]{0,3}", re.escape(label)) for label in sorted(labels, key=len, reverse=True)
     )
     return re.compile(
-        rf"{_OPENING}(?P<label>{words})[\"'*]{{0,2}}(?:[ \t]{{0,3}}[(（](?P<note>[^()（）\n]{{0,80}})[)）])?"
-        r"(?:[ \t]{0,3}(?:is|are)?[ \t]{0,3}[:=][ \t]{0,8}|(?<=[^\W_])[ \t]+(?=\[\[))(?P<value>.*)",
+        rf"{_OPENING}(?P<open>\[)?(?P<label>{words})[\"'*]{{0,2}}"
+        r"(?:[ \t]{0,3}[(（](?P<note>[^()（）\n]{0,80})[)）])?"
+        r"(?(open)\][ \t]{0,3}[:=]?|(?:[ \t]{0,3}(?:is|are)?[ \t]{0,3}[:=]|(?<=[^\W_])[ \t]+(?=\[\[)|\Z))"
+        r"[ \t]{0,8}(?P<value>.*)",
         re.I | re.S,
     )
 
@@ -358,7 +379,8 @@ class PlacedReads(ReplyForm):
         leads = [
             place
             for place in places
-            if place.stage == "lead" and not ("\n" in place.text and text.strip().endswith(place.text.strip()))
+            if (place.stage == "lead" and not ("\n" in place.text and text.strip().endswith(place.text.strip())))
+            or (place.stage == "mark" and text.lstrip("*").startswith("[[") and place.line == reply.filled[0])
         ]
         if not leads or not (len(reply.filled) > 1 or re.search(r"\w\W", leads[0].behind)):
             return Malformed(Reason.TRUNCATED, "no verdict leads the reply")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .clean import plain
+from .clean import narrow, plain
 from .json_text import objects_in
 
 RESERVED = ("answer", "verdict", "judgment", "judgement", "decision", "result", "evaluation", "conclusion")
@@ -23,6 +23,9 @@ _LONGEST_LINE = 20_000
 _LONGEST_INTRODUCTION = 300
 _LONGEST_FIELD = 40
 _SENTENCE_END = re.compile(r"(?:(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"”*_)]{0,3}\s+|(?<=[。！？]))(?=\S)")
+_ROW = re.compile(r"^[ \t]*\|([^|\n]+)\|([^|\n]+)\|[ \t]*$", re.M)
+"""A table's row of two cells, which says what a line with a label does."""
+_NUMBERED = re.compile(r"[0-9]{1,2}[.)][ \t]+(?=\S)")
 _QUOTED_LINE = re.compile(r"[ \t]*[>|]")
 _FENCE = re.compile("```|~~~|\"\"\"|'''")
 _QUOTE_MARK = re.compile(r"(?P<opens>(?<!\S)\"(?=\w)|“)|\"|”")
@@ -99,7 +102,7 @@ class ReplyText:
     """The lines and sentences of a reply in which a verdict may stand, without markdown's emphasis."""
 
     def __init__(self, text: str, echoes: Echoes = NO_ECHOES) -> None:
-        self.text = plain(text)
+        self.text = _ROW.sub(r"\1: \2", plain(text)) if "|" in text else plain(text)
         self.echoes = echoes
         self.lines = [line.strip() for line in self.text.split("\n")]
         self._marked_lines = [line.strip() for line in text.split("\n")]
@@ -116,8 +119,8 @@ class ReplyText:
             for number in (*self._fenced(), *self._reported(), *self._restated()):
                 own[number] = False
             for number in self.filled:
-                line = self.lines[number]
-                if _QUOTED_LINE.match(line) or (_is_more_than_a_word(line) and self.echoes.in_response(line)):
+                line, marked = self.lines[number], self._marked_lines[number]
+                if _QUOTED_LINE.match(line) or (_is_more_than_a_word(line) and self.echoes.in_response(marked)):
                     own[number] = False
         return own
 
@@ -185,8 +188,9 @@ class ReplyText:
 
     def sentences(self, number: int) -> Iterator[tuple[int, str]]:
         """(place in the line, sentence) of a line's sentences that do not stand within a quotation."""
-        line, start, is_open = self.lines[number], 0, self._within_quotes[number]
-        for place, end in enumerate([*(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]):
+        line, is_open = self.lines[number], self._within_quotes[number]
+        start = numbered.end() if (numbered := _NUMBERED.match(line)) else 0
+        for place, end in enumerate([*(match.end() for match in _SENTENCE_END.finditer(line, start)), len(line)]):
             sentence = line[start:end].strip()
             if sentence and not is_open:
                 yield place, sentence
@@ -206,4 +210,4 @@ def _is_more_than_a_word(line: str) -> bool:
 
 
 def _normalize(line: str) -> str:
-    return " ".join(plain(line).split()).casefold()
+    return " ".join(plain(narrow(line)).split()).casefold()
