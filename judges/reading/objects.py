@@ -12,15 +12,13 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, Any
 
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
+from ..response_schema import closed, coerced, fault
 from .clean import folded, narrow, plain, unfenced, unwrap
-from .json_schema import check_schema, closed, coerced, fault
 from .json_text import load, load_python, nested, objects_in, outside, unwrapped
-from .places import Place, ReplyForm, labelled_values, marred, opens_by_taking_back
+from .places import Place, Reader, labelled_values, marred, opens_by_taking_back
 from .repaired_json import mended
 from .reply_text import Echoes, ReplyText, introduces_another
 
@@ -48,64 +46,30 @@ class _Object:
     repaired: bool = False
 
 
-class ObjectReads(ReplyForm):
-    """Read a JSON object; `verdict` names the fields of `schema` that are the verdict.
+class ObjectReader(Reader):
+    """Reads a JSON object, of whose schema some fields are the verdict, or an array, which is one field."""
 
-    A schema that is an array is read too: the verdict then has one field, the array.
-    """
+    strict_is_whole = True
 
-    kind: Literal["object"]
-    json_schema: Annotated[dict[str, Any], Field(alias="schema")]
-    """The object's JSON Schema."""
-    verdict: Annotated[list[str], Field(min_length=1)]
-    """The required fields that count; true or false and numbers become scores."""
-    lines: bool = False
-    """Whether `field = value` lines are a verdict too."""
-
-    @model_validator(mode="after")
-    def _sound(self) -> ObjectReads:
-        check_schema(self.json_schema)
-        if self._is_array:
-            if len(self.verdict) > 1:
-                raise ValueError("verdict: of a schema that is an array there is one field, the array")
-            if self.lines:
-                raise ValueError("lines: an array stands on no line")
-        elif self.json_schema["type"] != "object":
-            raise ValueError("schema.type: must be object or array")
-        properties = self.properties
-        for name in self.verdict:
-            if name not in properties:
-                raise ValueError(f"verdict: {name!r} is no property of the schema")
-            if not self._is_array and name not in self.json_schema.get("required", []):
-                raise ValueError(f"verdict: {name!r} must be among the schema's required properties")
-            if self.lines and not (properties[name]["type"] in ("boolean", "integer") or "enum" in properties[name]):
-                raise ValueError(f"lines: {name!r} is no boolean, integer or enum, which is all that a line can hold")
-        if len(set(map(folded, properties))) < len(properties):
-            raise ValueError("schema.properties: two names differ in case only")
-        return self
+    if TYPE_CHECKING:
+        json_schema: dict[str, Any]
+        verdict: list[str]
+        lines: bool
 
     @property
-    def _is_array(self) -> bool:
+    def is_array(self) -> bool:
+        """Whether the verdict is the whole of an array."""
         return bool(self.json_schema["type"] == "array")
 
     @property
     def properties(self) -> dict[str, Any]:
         """Field → schema; of an array its one field."""
-        return {self.verdict[0]: self.json_schema} if self._is_array else dict(self.json_schema["properties"])
+        return {self.verdict[0]: self.json_schema} if self.is_array else dict(self.json_schema["properties"])
 
     @cached_property
     def _fields(self) -> dict[str, Any]:
         """Verdict field → schema."""
         return {name: self.properties[name] for name in self.verdict}
-
-    @property
-    def verdict_types(self) -> dict[str, str]:
-        """Verdict field → JSON type."""
-        return {name: self.properties[name]["type"] for name in self.verdict}
-
-    def response_schema(self) -> dict[str, Any] | None:
-        """The schema to have enforced."""
-        return closed(self.json_schema)
 
     @cached_property
     def _narrowest(self) -> dict[str, Any]:
@@ -117,7 +81,7 @@ class ObjectReads(ReplyForm):
         value = load(text)
         if isinstance(value, Malformed) or fault(self._narrowest, value):
             return None
-        found = self._verdict({self.verdict[0]: value} if self._is_array else value)
+        found = self._verdict({self.verdict[0]: value} if self.is_array else value)
         return Scored(found[0], Provenance("strict")) if isinstance(found, tuple) and not found[1] else None
 
     def read_cut(self, text: str, echoes: Echoes) -> Reading:
@@ -140,7 +104,7 @@ class ObjectReads(ReplyForm):
 
     def places(self, text: str, echoes: Echoes) -> list[Place]:
         """Where in the reply objects stand that give a verdict."""
-        spans = objects_in(text, "[" if self._is_array else "{")
+        spans = objects_in(text, "[" if self.is_array else "{")
         return [
             Place("object", getattr(found, "verdict", found), text.count("\n", 0, start), 0, text[start:end])
             for start, end in (() if isinstance(spans, Malformed) else self._own(text, spans, echoes))
@@ -148,7 +112,7 @@ class ObjectReads(ReplyForm):
         ]
 
     def _tolerant(self, text: str, echoes: Echoes, cut: bool = False) -> Reading:
-        spans = objects_in(text, "[" if self._is_array else "{")
+        spans = objects_in(text, "[" if self.is_array else "{")
         if isinstance(spans, Malformed):
             return spans
         if sum(end - start for start, end in spans) > _LONGEST:
@@ -181,7 +145,7 @@ class ObjectReads(ReplyForm):
 
     def _own(self, text: str, spans: list[Span], echoes: Echoes) -> list[Span]:
         """The objects that are the judge's own: no responses', and no examples of the prompt if there are others."""
-        if not self._is_array:
+        if not self.is_array:
             names = list(map(_letters, self.verdict))
             spans = [span for span in spans if any(map(_letters(text[slice(*span)]).__contains__, names))]
         sole = len(spans) == 1 and not outside(text, spans).strip("`* \n")
@@ -226,7 +190,7 @@ class ObjectReads(ReplyForm):
         value, repaired = load(text, raw_controls=True), False
         if isinstance(value, Malformed) and value.reason == Reason.NO_VERDICT:
             value, how = load_python(text), ("python",)
-        if self._is_array:
+        if self.is_array:
             # An array of another schema may be a citation in brackets.
             is_other = isinstance(value, Malformed) or fault(self.json_schema, value)
             return None if is_other else _Object({self.verdict[0]: value}, how)

@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from typing import TYPE_CHECKING, Any
 
 from ..outcome import Malformed, Reading, Reason, Scored
 from .clean import folded, plain, unfenced
@@ -103,30 +101,6 @@ class Grammar:
     def scale_fault(self, text: str) -> Malformed | None:
         """Why the parenthesis behind a label (`Score (1-10): 7`) names another scale."""
         return None
-
-
-class ReplyForm(BaseModel):
-    """What every kind of reading may say of the look of a reply, besides its own."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
-    )
-
-    verdict_labels: Annotated[list[str], Field(alias="labels")] = []
-    """Words that a verdict stands behind, in any script, besides the reserved ones."""
-    retractions: list[str] = []
-    """How a sentence opens that takes a verdict back, in the language of the replies."""
-
-    @model_serializer(mode="wrap")
-    def _dump(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # What is not set is left out: a judge without it means what it meant before there was such a thing.
-        unset = set(type(self).optional_keys())
-        return {key: value for key, value in dump(self).items() if value or key not in unset}
-
-    @classmethod
-    def optional_keys(cls) -> tuple[str, ...]:
-        """Keys that are left out of the meaning where they are empty."""
-        return ("labels", "verdict_labels", "retractions")
 
 
 def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
@@ -341,7 +315,33 @@ def _opening_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?:(?:oh|no|and|but|well|hmm+),?[ \t]+)?(?:{each})", re.I)
 
 
-class PlacedReads(ReplyForm):
+class Reader:
+    """How the replies of one kind are read."""
+
+    strict_is_whole = False
+    """Whether a reply that is read strictly shows that nothing of it was cut off."""
+
+    if TYPE_CHECKING:
+        retractions: list[str]
+
+    def strict(self, text: str) -> Scored | None:
+        """The verdict of a reply that is byte for byte what was asked for."""
+        raise NotImplementedError
+
+    def tolerant(self, text: str, echoes: Echoes) -> Reading:
+        """The verdict of any other reply, or why it has none."""
+        raise NotImplementedError
+
+    def read_cut(self, text: str, echoes: Echoes) -> Reading:
+        """What may be read of a reply that ran out of tokens."""
+        raise NotImplementedError
+
+    def places(self, text: str, echoes: Echoes) -> list[Place]:
+        """Where in the reply verdicts stand."""
+        raise NotImplementedError
+
+
+class PlacedReader(Reader):
     """What the readings have in common whose verdict is a literal in a place; each gives its `grammar`."""
 
     @property
@@ -356,10 +356,6 @@ class PlacedReads(ReplyForm):
     def scored(self, value: Any, stage: str, *notes: str) -> Scored:
         """The outcome of a literal."""
         raise NotImplementedError
-
-    def response_schema(self) -> dict[str, Any] | None:
-        """Bare words or numbers are asked for, so there is no object to ask for."""
-        return None
 
     def tolerant(self, text: str, echoes: Echoes) -> Reading:
         """The verdict of a reply that is a literal as a whole, or holds one in a place."""

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import folded, plain, unwrap
 from .json_text import load
-from .places import Grammar, PlacedReads
+from .places import Grammar, PlacedReader
 from .reply_text import RESERVED
 
-_KEYS = ("answer", "verdict", "result", "decision", "choice")
 _REASON = re.compile(r"\s*(?:\Z|[^\w\s]|(?:because|since|as|for|due)\b)", re.I)
 """What stands behind a declared phrase that opens a sentence."""
 _DENIES = re.compile(r"\b(?:not|no|cannot|never|neither|nor|if|unless|whether)\b|n['’]t\b", re.I)
@@ -103,7 +102,7 @@ def _key(text: str) -> str:
     return " ".join(text.replace("_", " ").split()).casefold()
 
 
-class WordReads(PlacedReads):
+class WordReader(PlacedReader):
     """What the readings of one word have in common; each gives its strict form."""
 
     if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class WordReads(PlacedReads):
         if isinstance(value, Malformed):
             return value
         (key, word) = next(iter(value.items())) if len(value) == 1 else ("", None)
-        if not isinstance(word, str) or folded(key) not in map(folded, (*_KEYS, self.verdict, *self.verdict_labels)):
+        if not isinstance(word, str) or folded(key) not in map(folded, self.grammar.labels):
             return Malformed(Reason.NO_VERDICT, "an object without one word under a known key")
         found = self.grammar.whole(word)
         if found is None:

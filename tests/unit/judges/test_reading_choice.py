@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from judges import JudgeError, Malformed, Reply, Scored, parse_judge
 from judges.reading import read
-from judges.reading.choice import ChoiceReads
+from judges.reply_forms import ChoiceReads
 
 ROOT = Path(__file__).parents[3]
 COMPARISONS = ROOT.parent / "shared" / "data" / "judge_raw" / "llmbar.jsonl.gz"

@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from judges import Judge, Malformed, Reply, Scored, load_judge, parse_judge
-from judges.reading import ChoiceReads, ObjectReads, ScoresReads, YesnoReads, read
+from judges.reading import read
+from judges.reply_forms import ChoiceReads, ObjectReads, ScoresReads, YesnoReads
 
 RATING = ScoresReads.model_validate(
     {"kind": "scores", "verdict": "rating", "low": 1, "high": 10, "labels": ["评分", "スコア"], "scale_suffix": "分"}

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from judges import Malformed, Reply, Scored
 from judges.reading import read
-from judges.reading.scores import ScoresReads
+from judges.reply_forms import ScoresReads
 
 ROOT = Path(__file__).parents[3]
 REVIEWS = ROOT.parent / "shared" / "data" / "judge_raw" / "vicuna_reviews.jsonl"
