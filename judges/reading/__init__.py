@@ -2,8 +2,7 @@
 
 What all kinds share happens here, in this order: a refusal, a filter or a cut by the endpoint; the strict grammar; the
 reasoning block cut off; the kind's tolerant grammar, in which a verdict counts only where it stands (`places`); a
-refusal in words. A kind is a `Reader`: words and scores are `PlacedReader` with a `Grammar`, objects read JSON. What a
-judge's file says makes one (`judges.reply_forms`).
+refusal in words. What a judge's file says of its replies makes a `Reader` (`judges.reply_forms`).
 """
 
 from __future__ import annotations
@@ -12,10 +11,13 @@ from dataclasses import replace
 
 from ..outcome import Malformed, Reading, Reason, Refused, Reply, Scored
 from .clean import after_reasoning, narrow, opens_like_a_refusal, refuses
-from .places import Place, Reader
+from .objects import ObjectReader
+from .places import Place, PlacedReader
 from .reply_text import NO_ECHOES, Echoes
 
 __all__ = ["Echoes", "Place", "Reader", "places_in", "read"]
+
+Reader = PlacedReader | ObjectReader
 
 _FILTERED = frozenset({"content_filter", "safety", "recitation", "prohibited_content", "blocklist"})
 _CUT = frozenset(
@@ -42,7 +44,7 @@ def read(reads: Reader, reply: Reply, echoes: Echoes = NO_ECHOES) -> Reading:
         if cut:
             return Malformed(Reason.TRUNCATED, f"finish_reason {finish}")
         return Malformed(Reason.NOTHING_AFTER_REASONING if reply.reasoning else Reason.EMPTY)
-    if (whole := reads.strict(text)) and (not cut or reads.strict_is_whole):
+    if (whole := reads.strict(text)) and (not cut or isinstance(reads, ObjectReader)):
         return whole
     answer = after_reasoning(text)
     if isinstance(answer, Reason):
@@ -55,7 +57,7 @@ def read(reads: Reader, reply: Reply, echoes: Echoes = NO_ECHOES) -> Reading:
     echoes = echoes.judging(reply.judged)
     if cut:
         # A blank or line end behind the last word shows that the word is whole.
-        whole = reads.strict(answer) if reads.strict_is_whole else None
+        whole = reads.strict(answer) if isinstance(reads, ObjectReader) else None
         reading = whole or reads.read_cut(narrowed + answer[len(answer.rstrip()) :][:1], echoes)
         reading = reading if isinstance(reading, Scored) else Malformed(Reason.TRUNCATED, f"finish_reason {finish}")
     else:

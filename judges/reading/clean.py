@@ -1,7 +1,6 @@
 """What every reader does to a reply before its own grammar: reasoning cut off, marks folded, wrappers taken away.
 
-Hides the shapes of reasoning blocks, the few Unicode marks that are folded, the list of refusals, and what may stand
-around a literal without changing it.
+Hides the shapes of reasoning blocks, the Unicode marks that are folded, refusals, and what may wrap a literal.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Replies that are to be a JSON object, or, where the judge declares it, `field = value` lines.
 
 Strict is the whole text as JSON that satisfies the schema. Tolerant takes wrapping away (a fence, prose around, an
-outer object, the case of keys), reads Python literals, mends broken JSON (`repaired_json`) and takes a few other types
-(`json_schema`), but never builds a value. An object counts where it stands free, on lines of its own or behind a colon
-or a stop; all that give a verdict agree. Prose around it is prose. The scanners run in linear time.
+outer object, the case of keys), reads Python literals, mends broken JSON (`repaired_json`) and takes a few other types,
+but never builds a value. An object counts where it stands free, on lines of its own or behind a colon or a stop; all
+that give a verdict agree. Prose around it is prose. The scanners run in linear time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from ..response_schema import closed, coerced, fault
 from .clean import folded, narrow, plain, unfenced, unwrap
-from .json_text import load, load_python, nested, objects_in, outside, unwrapped
-from .places import Place, Reader, labelled_values, marred, opens_by_taking_back
+from .json_text import load, load_python, objects_in, outside, unwrapped
+from .places import Place, labelled_values, marred, opens_by_taking_back
 from .repaired_json import mended
 from .reply_text import Echoes, ReplyText, introduces_another
 
@@ -28,8 +28,6 @@ _LITERAL = re.compile(r"\S{1,80}")
 _VALUES = re.compile(r"(?<!\w)(?:true|false|yes|no|[0-9]+)(?!\w)", re.I)
 _WRAPPING = re.compile(r"</?(?:json|answer|output|result|verdict|evaluation)>|[*`(\[)\]]")
 """What may stand right around an object without saying anything."""
-_SAME, _OPPOSITE = ("is", "final", "overall", "isfinal"), ("in", "not", "un", "isin", "isnot")
-"""What before a field's name makes a key that says the same, or the opposite."""
 _FENCE_OPENS = re.compile(r"```[A-Za-z0-9_+-]{0,20}\s*\Z")
 _FENCE_CLOSES = re.compile(r"\A\s*```")
 _INTRODUCES = re.compile(r"[^!][.:!。：！]$")
@@ -46,15 +44,14 @@ class _Object:
     repaired: bool = False
 
 
-class ObjectReader(Reader):
+class ObjectReader:
     """Reads a JSON object, of whose schema some fields are the verdict, or an array, which is one field."""
-
-    strict_is_whole = True
 
     if TYPE_CHECKING:
         json_schema: dict[str, Any]
         verdict: list[str]
         lines: bool
+        retractions: list[str]
 
     @property
     def is_array(self) -> bool:
@@ -234,15 +231,6 @@ class ObjectReader(Reader):
             json.dumps(verdict, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return Malformed(Reason.OTHER_VALUE, "a value is not valid Unicode")
-        for key, other in value.items():
-            for name, schema in self._fields.items() if key not in verdict else ():
-                prefix, own, rest = _letters(key).rpartition(_letters(name))
-                said = coerced(schema, other) if own and not rest and prefix in (*_SAME, *_OPPOSITE) else None
-                if type(said) is type(verdict[name]) and (said != verdict[name]) is (prefix in _SAME):
-                    return Malformed(Reason.CONFLICT, f"{key[:60]!r} speaks against {name}")
-        for name, other in nested(value, set(self.verdict)):
-            if _canonical(coerced(self._fields[name], other)) != _canonical(verdict[name]):
-                return Malformed(Reason.CONFLICT, "a nested object gives another verdict")
         return verdict, notes
 
 

@@ -2,10 +2,8 @@
 
 A literal counts only in a place: the whole reply · marked (`[[x]]`, `\\boxed{x}`, a tag) · behind a label that opens a
 line or a sentence · as the lead, which opens the reply · alone on the last line · in a phrase that the judge declares.
-Nothing else in a reply is looked at for a verdict, or against one. Not a place: a quoted or fenced line, and a line
-that the response under judgment or the prompt holds. What takes a verdict back is a closed list: the opposite standing
-free behind it, a sentence that opens by taking back, and `but` or `if` right behind a lead or a label.
-Runs in linear time, and knows nothing of what a literal means: that is the grammar's.
+Not a place: a quoted or fenced line, and one that the response under judgment or the prompt holds. What takes a verdict
+back is closed: the opposite standing free behind it, a sentence that opens by taking back, `but` right behind it.
 """
 
 from __future__ import annotations
@@ -35,15 +33,10 @@ _OPENING = (
     r"[ \t]+){0,4}"
 )
 _TAKES_BACK = (
-    *("wait", "actually", "correction", "on reflection", "on second thought", "on second thoughts"),
-    *("on closer reading", "hold on", "hmm", "oops", "sorry", "scratch that"),
-    *("strike that", "let me correct", "let me reconsider", "i take", "i retract", "i was wrong"),
-    *("i mixed", "i meant", "no wait", "i apologize", "my apologies", "apologies"),
-    *("disregard", "ignore", "edit", "p.s"),
+    *("wait", "actually", "correction", "on reflection", "on second thought", "hold on", "oops", "sorry"),
+    *("scratch that", "let me correct", "let me reconsider", "i take", "i retract", "i was wrong", "i meant", "ignore"),
 )
 """How a sentence opens that takes back what stands before it; other languages' are declared by the judge."""
-_NEGATES = frozenset({"no", "not", "nope", "false", "wrong"})
-"""What takes a verdict back as a sentence of its own."""
 _BESIDE = frozenset({"not", "or", "and", "nor", "neither", "either", "maybe", "perhaps", "probably"})
 """Words beside a literal with which it is no verdict, though nothing else is said: `not B`, `A or B`."""
 _FOR_EXAMPLE = re.compile(r"(?:\be\.g\.|\bfor example|\bsuch as)[,:\s\"“]*(?:\w+:\s*)?\Z", re.I)
@@ -250,8 +243,6 @@ def _taken_back(
             return Malformed(Reason.CONFLICT, f"the verdict is taken back: {clause[:40]!r}")
         if len(clause) > _LONGEST_LITERAL:
             continue
-        if clause.rstrip(" .!").lower() in _NEGATES and grammar.whole(clause) is None:
-            return Malformed(Reason.CONFLICT, f"the verdict is denied: {clause[:40]!r}")
         opposite = _value_at_end(clause, grammar)
         if opposite is not None and not isinstance(opposite, Malformed) and opposite != last.value:
             return Malformed(Reason.CONFLICT, f"another verdict stands free behind it: {clause[:40]!r}")
@@ -315,34 +306,13 @@ def _opening_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?:(?:oh|no|and|but|well|hmm+),?[ \t]+)?(?:{each})", re.I)
 
 
-class Reader:
-    """How the replies of one kind are read."""
-
-    strict_is_whole = False
-    """Whether a reply that is read strictly shows that nothing of it was cut off."""
+class PlacedReader:
+    """What the readings have in common whose verdict is a literal in a place; each gives its `grammar`."""
 
     if TYPE_CHECKING:
         retractions: list[str]
 
-    def strict(self, text: str) -> Scored | None:
-        """The verdict of a reply that is byte for byte what was asked for."""
-        raise NotImplementedError
-
-    def tolerant(self, text: str, echoes: Echoes) -> Reading:
-        """The verdict of any other reply, or why it has none."""
-        raise NotImplementedError
-
-    def read_cut(self, text: str, echoes: Echoes) -> Reading:
-        """What may be read of a reply that ran out of tokens."""
-        raise NotImplementedError
-
-    def places(self, text: str, echoes: Echoes) -> list[Place]:
-        """Where in the reply verdicts stand."""
-        raise NotImplementedError
-
-
-class PlacedReader(Reader):
-    """What the readings have in common whose verdict is a literal in a place; each gives its `grammar`."""
+        def strict(self, text: str) -> Scored | None: ...
 
     @property
     def grammar(self) -> Grammar:

@@ -48,14 +48,13 @@ class ScoresReader(PlacedReader):
         return whole if whole.reason == Reason.COUNT else None
 
     def tolerant(self, text: str, echoes: Echoes) -> Reading:
-        """The whole text as a list, or a list in a place."""
+        """The whole text as a list, or a list in a place; of a list that is none as a whole its own reason is told."""
         found = super().tolerant(text, echoes)
-        whole = found if isinstance(found, Scored) else self.grammar.read(unfenced(text))
-        # Of a list that is none as a whole its own reason is told, not that of one of its lines.
-        if isinstance(found, Malformed) and isinstance(whole, Malformed):
-            of_line = found.reason in (Reason.COUNT, Reason.OTHER_VALUE)
-            is_better = of_line and whole.reason not in (Reason.NO_VERDICT, Reason.OTHER_VALUE)
-            return whole if is_better or found.reason == Reason.NO_VERDICT else found
+        if isinstance(found, Malformed) and found.reason in (Reason.NO_VERDICT, Reason.COUNT, Reason.OTHER_VALUE):
+            whole = self.grammar.read(unfenced(text))
+            says_more = isinstance(whole, Malformed) and whole.reason not in (Reason.NO_VERDICT, Reason.OTHER_VALUE)
+            if isinstance(whole, Malformed) and (says_more or found.reason == Reason.NO_VERDICT):
+                return whole
         return found
 
     def scored(self, value: ScoreList, stage: str, *notes: str) -> Scored:

@@ -85,7 +85,6 @@ def told(reads: ChoiceReads, text: str, finish: str | None = "stop") -> str:
         ("Both name the date. B", "no_verdict"),
         ("A\n\nIt is better than B.", "A tolerant:lead"),
         ("A\n\nWait, I was mistaken.", "conflict"),
-        ("A\nNot!", "conflict"),
         ("Answer A is long. Answer B is short.\n\nB.", "B tolerant:last"),
         ("The response says:\nAnswer: A", "no_verdict"),
         ("The reference answer: A", "no_verdict"),
