@@ -15,7 +15,8 @@ from .condition import Condition
 from .item import Item, text_of
 from .outcome import Malformed, Reading, Reply, Scored
 from .python_judges import check_scores_method, check_verdict, code_of, load_object
-from .reading import AnyReads, ChoiceReads, Echoes, Place, ScoresReads, places_in, read
+from .reading import Echoes, Place, places_in, read
+from .reply_forms import AnyReads, ChoiceReads, ScoresReads
 from .sampling import Sampling
 from .scoring import Scale, scales_of, scores_of
 from .sentence_keys import as_lines, keyed_sentences

@@ -9,9 +9,9 @@ from decimal import Decimal
 from typing import Any
 
 from .outcome import Malformed
-from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads
-from .reading.json_schema import fault
 from .reading.json_text import load
+from .reply_forms import AnyReads, ChoiceReads, ObjectReads, ScoresReads
+from .response_schema import fault
 
 _MOST_VALUES = 101
 """A scale of more values is given as numbers of any size."""

@@ -14,9 +14,9 @@ from typing import Any
 
 from .outcome import Malformed, Outcome, Reason, Reply
 from .output_constraint import Constraint, constraint_of
-from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads
 from .reading.clean import after_reasoning
 from .reading.score_list import WORDS
+from .reply_forms import AnyReads, ChoiceReads, ObjectReads, ScoresReads
 
 INSTRUCTION = "Copy the verdict out of this text. If it has none, answer NONE."
 NONE = "NONE"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads
+from .reply_forms import AnyReads, ChoiceReads, ObjectReads, ScoresReads
 
 Value = bool | int | float
 

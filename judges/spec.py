@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from .condition import Condition, parse_condition
 from .item import CANONICAL_FIELDS
-from .reading import Reads, ScoresReads
+from .reply_forms import Reads, ScoresReads
 from .sampling import Sampling
 from .strict_yaml import did_you_mean
 from .template import NUMBER, parse_template

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .item import Item
 from .outcome import Malformed, Reason
-from .reading import ObjectReads, Reads
+from .reply_forms import ObjectReads, Reads
 from .scoring import Scale
 from .sentence_keys import keyed_sentences
 

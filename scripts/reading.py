@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from judges import Reading, Reply, Scored, load_judge  # noqa: E402
-from judges.reading import ChoiceReads, ObjectReads, ScoresReads, read  # noqa: E402
+from judges.reading import read  # noqa: E402
+from judges.reply_forms import ChoiceReads, ObjectReads, ScoresReads  # noqa: E402
 
 Reader = Callable[[Reply], Reading]
 

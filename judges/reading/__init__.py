@@ -2,39 +2,20 @@
 
 What all kinds share happens here, in this order: a refusal, a filter or a cut by the endpoint; the strict grammar; the
 reasoning block cut off; the kind's tolerant grammar, in which a verdict counts only where it stands (`places`); a
-refusal in words. A kind is a `ReplyForm` with `strict`, `tolerant`, `read_cut`, `places`, `verdict_types` and
-`response_schema`: words and scores are `PlacedReads` with a `Grammar`, objects read JSON.
+refusal in words. What a judge's file says of its replies makes a `Reader` (`judges.reply_forms`).
 """
 
 from dataclasses import replace
-from typing import Annotated
-
-from pydantic import Field
 
 from ..outcome import Malformed, Reading, Reason, Refused, Reply, Scored
-from .choice import ChoiceReads
 from .clean import after_reasoning, narrow, opens_like_a_refusal, refuses
-from .objects import ObjectReads
-from .places import Place
+from .objects import ObjectReader
+from .places import Place, PlacedReader
 from .reply_text import NO_ECHOES, Echoes
-from .scores import ScoresReads
-from .yesno import YesnoReads
 
-__all__ = [
-    "AnyReads",
-    "ChoiceReads",
-    "Echoes",
-    "ObjectReads",
-    "Place",
-    "Reads",
-    "ScoresReads",
-    "YesnoReads",
-    "places_in",
-    "read",
-]
+__all__ = ["Echoes", "Place", "Reader", "places_in", "read"]
 
-AnyReads = YesnoReads | ObjectReads | ScoresReads | ChoiceReads
-Reads = Annotated[AnyReads, Field(discriminator="kind")]
+Reader = PlacedReader | ObjectReader
 
 _FILTERED = frozenset({"content_filter", "safety", "recitation", "prohibited_content", "blocklist"})
 _CUT = frozenset(
@@ -45,7 +26,7 @@ _LONGEST = 200_000
 """A longer answer is read by the strict grammar only."""
 
 
-def read(reads: AnyReads, reply: Reply, echoes: Echoes = NO_ECHOES) -> Reading:
+def read(reads: Reader, reply: Reply, echoes: Echoes = NO_ECHOES) -> Reading:
     """What the reply says, or why it says nothing. Never a guess.
 
     `echoes`: texts of the prompt and of the responses under judgment, which a reply may repeat.
@@ -61,7 +42,7 @@ def read(reads: AnyReads, reply: Reply, echoes: Echoes = NO_ECHOES) -> Reading:
         if cut:
             return Malformed(Reason.TRUNCATED, f"finish_reason {finish}")
         return Malformed(Reason.NOTHING_AFTER_REASONING if reply.reasoning else Reason.EMPTY)
-    if (whole := reads.strict(text)) and (not cut or isinstance(reads, ObjectReads)):
+    if (whole := reads.strict(text)) and (not cut or isinstance(reads, ObjectReader)):
         return whole
     answer = after_reasoning(text)
     if isinstance(answer, Reason):
@@ -74,7 +55,7 @@ def read(reads: AnyReads, reply: Reply, echoes: Echoes = NO_ECHOES) -> Reading:
     echoes = echoes.judging(reply.judged)
     if cut:
         # A blank or line end behind the last word shows that the word is whole.
-        whole = reads.strict(answer) if isinstance(reads, ObjectReads) else None
+        whole = reads.strict(answer) if isinstance(reads, ObjectReader) else None
         reading = whole or reads.read_cut(narrowed + answer[len(answer.rstrip()) :][:1], echoes)
         reading = reading if isinstance(reading, Scored) else Malformed(Reason.TRUNCATED, f"finish_reason {finish}")
     else:
@@ -86,7 +67,7 @@ def read(reads: AnyReads, reply: Reply, echoes: Echoes = NO_ECHOES) -> Reading:
     return replace(reading, provenance=replace(reading.provenance, notes=notes))
 
 
-def places_in(reads: AnyReads, reply: Reply, echoes: Echoes = NO_ECHOES) -> list[Place]:
+def places_in(reads: Reader, reply: Reply, echoes: Echoes = NO_ECHOES) -> list[Place]:
     """Every place of the reply in which a verdict stands, in the order of the text."""
     answer = after_reasoning(reply.text or "")
     if isinstance(answer, Reason) or len(answer) > _LONGEST:

@@ -1,7 +1,6 @@
 """What every reader does to a reply before its own grammar: reasoning cut off, marks folded, wrappers taken away.
 
-Hides the shapes of reasoning blocks, the few Unicode marks that are folded, the list of refusals, and what may stand
-around a literal without changing it.
+Hides the shapes of reasoning blocks, the Unicode marks that are folded, refusals, and what may wrap a literal.
 """
 
 import re
@@ -14,12 +13,13 @@ from ..outcome import Reason
 INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
 _NARROW: dict[int, str] = {ord(mark): "" for mark in INVISIBLE}
 _NARROW |= {0x00A0: " ", 0x202F: " ", 0x3000: " ", ord("、"): ",", ord("【"): "[", ord("】"): "]"}
-# Full-width ASCII to ASCII, but for what could change an object's structure (quotes, backslash, brackets, braces).
-_NARROW |= {0xFF00 + n: chr(0x20 + n) for n in range(1, 95) if chr(0x20 + n) not in "\"'\\{}[]"}
+# Full-width ASCII to ASCII, but for what could change an object's structure (quotes, backslash, braces).
+_NARROW |= {0xFF00 + n: chr(0x20 + n) for n in range(1, 95) if chr(0x20 + n) not in "\"'\\{}"}
 
 _REASONING = re.compile(
     r"<(/?)(?:\w{1,20}:)?(?:think|thinking|thought|thoughts|reasoning|reflection|scratchpad)\s{0,4}>"
     r"|\[(/?)THINK\]|◁(/?)think▷"
+    r"|<\|channel\|>(?:analysis|commentary|(final))\b[^<\n]{0,40}<\|message\|>"
     r"|\A\s{0,9}Thinking(?:\.\.\.|…)[ \t]*$|^(\.\.\.|…)done thinking\.?[ \t]*$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -55,7 +55,7 @@ _WRAPPERS = (
 )
 _CLOSERS = frozenset(closing[-1] for _, closing in _WRAPPERS)
 _UNWRAP_LENGTH = 300
-_END_TOKENS = ("</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>")
+_END_TOKENS = ("</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end|>", "<|return|>", "<|endoftext|>", "<|end_of_text|>")
 
 
 def narrow(text: str) -> str:

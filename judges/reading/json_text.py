@@ -2,15 +2,14 @@
 
 The scanner makes one pass in linear time: a brace inside of a JSON string does not count, an object or a string left
 open makes the whole reply unreadable, a closing brace that nothing opened is passed over. What Python's reader lets
-pass in silence is a fault here: differing duplicates, NaN, Infinity, numbers too large, nesting too deep. Taking a
-wrapper away changes no value; what has two members is no wrapper.
+pass in silence is a fault here: differing duplicates, NaN, Infinity, numbers too large, nesting too deep.
 """
 
 import ast
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, NoReturn
 
@@ -151,15 +150,3 @@ def unwrapped(value: Any, fields: Iterable[str]) -> Any:
             break
         value = below
     return value
-
-
-def nested(value: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
-    """Every (field, value) of these names below the top level."""
-    waiting = list(value.values())
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            yield from ((name, part[name]) for name in names & set(part))
-            waiting += part.values()
-        elif isinstance(part, list):
-            waiting += part

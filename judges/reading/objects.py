@@ -1,9 +1,9 @@
 """Replies that are to be a JSON object, or, where the judge declares it, `field = value` lines.
 
 Strict is the whole text as JSON that satisfies the schema. Tolerant takes wrapping away (a fence, prose around, an
-outer object, the case of keys), reads Python literals, mends broken JSON (`repaired_json`) and takes a few other types
-(`json_schema`), but never builds a value. An object counts where it stands free, on lines of its own or behind a colon
-or a stop; all that give a verdict agree. Prose around it is prose. The scanners run in linear time.
+outer object, the case of keys), reads Python literals, mends broken JSON (`repaired_json`) and takes a few other types,
+but never builds a value. An object counts where it stands free, on lines of its own or behind a colon or a stop; all
+that give a verdict agree. Prose around it is prose. The scanners run in linear time.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal
-
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, Any
 
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
+from ..response_schema import closed, coerced, fault
 from .clean import folded, narrow, plain, unfenced, unwrap
-from .json_schema import check_schema, closed, coerced, fault
-from .json_text import load, load_python, nested, objects_in, outside, unwrapped
-from .places import Place, ReplyForm, labelled_values, marred, opens_by_taking_back
+from .json_text import load, load_python, objects_in, outside, unwrapped
+from .places import Place, labelled_values, marred, opens_by_taking_back
 from .repaired_json import mended
 from .reply_text import Echoes, ReplyText, introduces_another
 
@@ -30,8 +28,6 @@ _LITERAL = re.compile(r"\S{1,80}")
 _VALUES = re.compile(r"(?<!\w)(?:true|false|yes|no|[0-9]+)(?!\w)", re.I)
 _WRAPPING = re.compile(r"</?(?:json|answer|output|result|verdict|evaluation)>|[*`(\[)\]]")
 """What may stand right around an object without saying anything."""
-_SAME, _OPPOSITE = ("is", "final", "overall", "isfinal"), ("in", "not", "un", "isin", "isnot")
-"""What before a field's name makes a key that says the same, or the opposite."""
 _FENCE_OPENS = re.compile(r"```[A-Za-z0-9_+-]{0,20}\s*\Z")
 _FENCE_CLOSES = re.compile(r"\A\s*```")
 _INTRODUCES = re.compile(r"[^!][.:!。：！]$")
@@ -48,64 +44,29 @@ class _Object:
     repaired: bool = False
 
 
-class ObjectReads(ReplyForm):
-    """Read a JSON object; `verdict` names the fields of `schema` that are the verdict.
+class ObjectReader:
+    """Reads a JSON object, of whose schema some fields are the verdict, or an array, which is one field."""
 
-    A schema that is an array is read too: the verdict then has one field, the array.
-    """
-
-    kind: Literal["object"]
-    json_schema: Annotated[dict[str, Any], Field(alias="schema")]
-    """The object's JSON Schema."""
-    verdict: Annotated[list[str], Field(min_length=1)]
-    """The required fields that count; true or false and numbers become scores."""
-    lines: bool = False
-    """Whether `field = value` lines are a verdict too."""
-
-    @model_validator(mode="after")
-    def _sound(self) -> ObjectReads:
-        check_schema(self.json_schema)
-        if self._is_array:
-            if len(self.verdict) > 1:
-                raise ValueError("verdict: of a schema that is an array there is one field, the array")
-            if self.lines:
-                raise ValueError("lines: an array stands on no line")
-        elif self.json_schema["type"] != "object":
-            raise ValueError("schema.type: must be object or array")
-        properties = self.properties
-        for name in self.verdict:
-            if name not in properties:
-                raise ValueError(f"verdict: {name!r} is no property of the schema")
-            if not self._is_array and name not in self.json_schema.get("required", []):
-                raise ValueError(f"verdict: {name!r} must be among the schema's required properties")
-            if self.lines and not (properties[name]["type"] in ("boolean", "integer") or "enum" in properties[name]):
-                raise ValueError(f"lines: {name!r} is no boolean, integer or enum, which is all that a line can hold")
-        if len(set(map(folded, properties))) < len(properties):
-            raise ValueError("schema.properties: two names differ in case only")
-        return self
+    if TYPE_CHECKING:
+        json_schema: dict[str, Any]
+        verdict: list[str]
+        lines: bool
+        retractions: list[str]
 
     @property
-    def _is_array(self) -> bool:
+    def is_array(self) -> bool:
+        """Whether the verdict is the whole of an array."""
         return bool(self.json_schema["type"] == "array")
 
     @property
     def properties(self) -> dict[str, Any]:
         """Field → schema; of an array its one field."""
-        return {self.verdict[0]: self.json_schema} if self._is_array else dict(self.json_schema["properties"])
+        return {self.verdict[0]: self.json_schema} if self.is_array else dict(self.json_schema["properties"])
 
     @cached_property
     def _fields(self) -> dict[str, Any]:
         """Verdict field → schema."""
         return {name: self.properties[name] for name in self.verdict}
-
-    @property
-    def verdict_types(self) -> dict[str, str]:
-        """Verdict field → JSON type."""
-        return {name: self.properties[name]["type"] for name in self.verdict}
-
-    def response_schema(self) -> dict[str, Any] | None:
-        """The schema to have enforced."""
-        return closed(self.json_schema)
 
     @cached_property
     def _narrowest(self) -> dict[str, Any]:
@@ -117,7 +78,7 @@ class ObjectReads(ReplyForm):
         value = load(text)
         if isinstance(value, Malformed) or fault(self._narrowest, value):
             return None
-        found = self._verdict({self.verdict[0]: value} if self._is_array else value)
+        found = self._verdict({self.verdict[0]: value} if self.is_array else value)
         return Scored(found[0], Provenance("strict")) if isinstance(found, tuple) and not found[1] else None
 
     def read_cut(self, text: str, echoes: Echoes) -> Reading:
@@ -140,7 +101,7 @@ class ObjectReads(ReplyForm):
 
     def places(self, text: str, echoes: Echoes) -> list[Place]:
         """Where in the reply objects stand that give a verdict."""
-        spans = objects_in(text, "[" if self._is_array else "{")
+        spans = objects_in(text, "[" if self.is_array else "{")
         return [
             Place("object", getattr(found, "verdict", found), text.count("\n", 0, start), 0, text[start:end])
             for start, end in (() if isinstance(spans, Malformed) else self._own(text, spans, echoes))
@@ -148,7 +109,7 @@ class ObjectReads(ReplyForm):
         ]
 
     def _tolerant(self, text: str, echoes: Echoes, cut: bool = False) -> Reading:
-        spans = objects_in(text, "[" if self._is_array else "{")
+        spans = objects_in(text, "[" if self.is_array else "{")
         if isinstance(spans, Malformed):
             return spans
         if sum(end - start for start, end in spans) > _LONGEST:
@@ -181,7 +142,7 @@ class ObjectReads(ReplyForm):
 
     def _own(self, text: str, spans: list[Span], echoes: Echoes) -> list[Span]:
         """The objects that are the judge's own: no responses', and no examples of the prompt if there are others."""
-        if not self._is_array:
+        if not self.is_array:
             names = list(map(_letters, self.verdict))
             spans = [span for span in spans if any(map(_letters(text[slice(*span)]).__contains__, names))]
         sole = len(spans) == 1 and not outside(text, spans).strip("`* \n")
@@ -226,7 +187,7 @@ class ObjectReads(ReplyForm):
         value, repaired = load(text, raw_controls=True), False
         if isinstance(value, Malformed) and value.reason == Reason.NO_VERDICT:
             value, how = load_python(text), ("python",)
-        if self._is_array:
+        if self.is_array:
             # An array of another schema may be a citation in brackets.
             is_other = isinstance(value, Malformed) or fault(self.json_schema, value)
             return None if is_other else _Object({self.verdict[0]: value}, how)
@@ -270,15 +231,6 @@ class ObjectReads(ReplyForm):
             json.dumps(verdict, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             return Malformed(Reason.OTHER_VALUE, "a value is not valid Unicode")
-        for key, other in value.items():
-            for name, schema in self._fields.items() if key not in verdict else ():
-                prefix, own, rest = _letters(key).rpartition(_letters(name))
-                said = coerced(schema, other) if own and not rest and prefix in (*_SAME, *_OPPOSITE) else None
-                if type(said) is type(verdict[name]) and (said != verdict[name]) is (prefix in _SAME):
-                    return Malformed(Reason.CONFLICT, f"{key[:60]!r} speaks against {name}")
-        for name, other in nested(value, set(self.verdict)):
-            if _canonical(coerced(self._fields[name], other)) != _canonical(verdict[name]):
-                return Malformed(Reason.CONFLICT, "a nested object gives another verdict")
         return verdict, notes
 
 

@@ -2,10 +2,8 @@
 
 A literal counts only in a place: the whole reply · marked (`[[x]]`, `\\boxed{x}`, a tag) · behind a label that opens a
 line or a sentence · as the lead, which opens the reply · alone on the last line · in a phrase that the judge declares.
-Nothing else in a reply is looked at for a verdict, or against one. Not a place: a quoted or fenced line, and a line
-that the response under judgment or the prompt holds. What takes a verdict back is a closed list: the opposite standing
-free behind it, a sentence that opens by taking back, and `but` or `if` right behind a lead or a label.
-Runs in linear time, and knows nothing of what a literal means: that is the grammar's.
+Not a place: a quoted or fenced line, and one that the response under judgment or the prompt holds. What takes a verdict
+back is closed: the opposite standing free behind it, a sentence that opens by taking back, `but` right behind it.
 """
 
 import json
@@ -15,9 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from typing import TYPE_CHECKING, Any
 
 from ..outcome import Malformed, Reading, Reason, Scored
 from .clean import folded, plain, unfenced
@@ -35,20 +31,13 @@ _OPENING = (
     r"[ \t]+){0,4}"
 )
 _TAKES_BACK = (
-    *("wait", "actually", "correction", "on reflection", "on second thought", "on second thoughts"),
-    *("on closer reading", "hold on", "hmm", "oops", "sorry", "scratch that"),
-    *("strike that", "let me correct", "let me reconsider", "i take", "i retract", "i was wrong"),
-    *("i mixed", "i meant", "no wait", "i apologize", "my apologies", "apologies"),
-    *("disregard", "ignore", "edit", "p.s"),
+    *("wait", "actually", "correction", "on reflection", "on second thought", "hold on", "oops", "sorry"),
+    *("scratch that", "let me correct", "let me reconsider", "i take", "i retract", "i was wrong", "i meant", "ignore"),
 )
 """How a sentence opens that takes back what stands before it; other languages' are declared by the judge."""
-_NEGATES = frozenset({"no", "not", "nope", "false", "wrong"})
-"""What takes a verdict back as a sentence of its own."""
-_INTERJECTION = re.compile(
-    r"(?:(?:so|then|or|rather|well|oh|hmm+|and|but|yet|still|maybe|perhaps|now|it is|it's)\b[,:.… ]*)+", re.I
-)
 _BESIDE = frozenset({"not", "or", "and", "nor", "neither", "either", "maybe", "perhaps", "probably"})
 """Words beside a literal with which it is no verdict, though nothing else is said: `not B`, `A or B`."""
+_FOR_EXAMPLE = re.compile(r"(?:\be\.g\.|\bfor example|\bsuch as)[,:\s\"“]*(?:\w+:\s*)?\Z", re.I)
 _HEDGE = re.compile(
     r"[\s,;:*_(—–-]{0,6}(?:but|if|although|though|however|except|unless|provided|partially|partly|mostly|only|maybe|perhaps|or"
     r"|and[ \t]+(?:yes|no)|nor|in[ \t]+part)\b",
@@ -105,30 +94,6 @@ class Grammar:
         return None
 
 
-class ReplyForm(BaseModel):
-    """What every kind of reading may say of the look of a reply, besides its own."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
-    )
-
-    verdict_labels: Annotated[list[str], Field(alias="labels")] = []
-    """Words that a verdict stands behind, in any script, besides the reserved ones."""
-    retractions: list[str] = []
-    """How a sentence opens that takes a verdict back, in the language of the replies."""
-
-    @model_serializer(mode="wrap")
-    def _dump(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # What is not set is left out: a judge without it means what it meant before there was such a thing.
-        unset = set(type(self).optional_keys())
-        return {key: value for key, value in dump(self).items() if value or key not in unset}
-
-    @classmethod
-    def optional_keys(cls) -> tuple[str, ...]:
-        """Keys that are left out of the meaning where they are empty."""
-        return ("labels", "verdict_labels", "retractions")
-
-
 def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
     """Every verdict that stands in a place, in the order of the text."""
     places = list(_marks(reply, grammar))
@@ -143,7 +108,9 @@ def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
             if found and not (isinstance(found[0], Malformed) and number in marked):
                 places.append(Place("label", found[0], number, at, line, found[1]))
             elif not found and (value := grammar.phrase(sentence)) and (at or reply.stands_alone(index)):
-                places.append(Place("phrase", value, number, at, line))
+                # Behind a colon the sentence may be the response's.
+                is_own = not reply.echoes.in_response(sentence.rpartition(":")[2])
+                places += [Place("phrase", value, number, at, line)] if is_own else []
         is_last = number == reply.filled[-1]
         if number in marked or not (index == 0 or is_last):
             continue
@@ -151,7 +118,7 @@ def find_places(reply: ReplyText, grammar: Grammar) -> list[Place]:
         value = marred(line, grammar.without_literals) if whole is None else whole
         if value is not None and is_last and reply.stands_alone(index):
             places.append(Place("last", value, number, 0, line))
-        lead = index == 0 and len(places) == before and (grammar.opening(line, True) or (value, ""))
+        lead = index == 0 and (grammar.opening(line, True) or (value if len(places) == before else None, ""))
         if lead and lead[0] is not None and (re.search(r"\w", lead[1]) or not reply.goes_on(number)):
             places.append(Place("lead", lead[0], number, 0, line, lead[1]))
     return [*places, *grammar.lists(reply)]
@@ -164,8 +131,10 @@ def _marks(reply: ReplyText, grammar: Grammar) -> Iterator[Place]:
         return
     starts = list(accumulate((len(line) + 1 for line in reply.text.split("\n")), initial=0))
     unique = {(bisect_right(starts, match.start()) - 1, match[0]): match for match in matches}
-    for (number, _), match in unique.items():
-        if reply.own[number]:
+    quoted = {key for key, match in unique.items() if reply.text[starts[key[0]] : match.start()].count('"') % 2}
+    for (number, _), match in ((key, unique[key]) for key in unique if key not in quoted or len(quoted) == len(unique)):
+        before = reply.text[starts[number] : match.start()]
+        if reply.own[number] and not _FOR_EXAMPLE.search(before):
             content = match["mark"] or match["box"] or match["content"]
             # A box holds whatever was worked out; the others are for verdicts alone.
             fault = Malformed(Reason.NO_VERDICT if match["box"] else Reason.OTHER_VALUE, f"{content[:60]!r}")
@@ -187,6 +156,8 @@ def _behind_label(
         if not following or not reply.own[following[0]] or labels.match(reply.lines[following[0]]):
             return None
         text = reply.lines[following[0]]
+        if text.startswith(("1.", "1)")):
+            return None
     while (again := labels.match(text)) is not None and again["value"].strip():
         text = again["value"].strip()
     if match["note"] and (fault := grammar.scale_fault(match["note"].strip())):
@@ -270,11 +241,24 @@ def _taken_back(
             return Malformed(Reason.CONFLICT, f"the verdict is taken back: {clause[:40]!r}")
         if len(clause) > _LONGEST_LITERAL:
             continue
-        if clause.rstrip(" .!").lower() in _NEGATES and grammar.whole(clause) is None:
-            return Malformed(Reason.CONFLICT, f"the verdict is denied: {clause[:40]!r}")
-        opposite = grammar.whole(_INTERJECTION.sub("", clause, count=1).rstrip(" ,"))
+        opposite = _value_at_end(clause, grammar)
         if opposite is not None and not isinstance(opposite, Malformed) and opposite != last.value:
             return Malformed(Reason.CONFLICT, f"another verdict stands free behind it: {clause[:40]!r}")
+    return None
+
+
+def _value_at_end(clause: str, grammar: Grammar) -> Any:
+    """The verdict that a clause is, or that a few words or `the answer is` lead to; None where it is denied."""
+    words = clause.rstrip(" ,.!)").split()
+    if (whole := grammar.whole(" ".join(words))) is not None:
+        return whole
+    for ahead in (1, 2, len(words) - 1):
+        named = words[ahead - 1 :][:1] == ["is"] and words[ahead - 2].lower() in grammar.labels
+        value = grammar.whole(" ".join(words[ahead:])) if ahead < 3 or named else None
+        # A number may end a sentence about anything.
+        if isinstance(value, bool | str) and words[ahead - 1].lower() != "not":
+            before = " ".join(words[:ahead])
+            return value if grammar.without_literals(before) == before else None
     return None
 
 
@@ -296,8 +280,10 @@ def label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
         re.sub(r"(?:\\ |_|\\_)+", r"[ _]{0,3}", re.escape(label)) for label in sorted(labels, key=len, reverse=True)
     )
     return re.compile(
-        rf"{_OPENING}(?P<label>{words})[\"'*]{{0,2}}(?:[ \t]{{0,3}}[(（](?P<note>[^()（）\n]{{0,80}})[)）])?"
-        r"(?:[ \t]{0,3}(?:is|are)?[ \t]{0,3}[:=][ \t]{0,8}|(?<=[^\W_])[ \t]+(?=\[\[))(?P<value>.*)",
+        rf"{_OPENING}(?P<open>\[)?(?P<label>{words})[\"'*]{{0,2}}"
+        r"(?:[ \t]{0,3}[(（](?P<note>[^()（）\n]{0,80})[)）])?"
+        r"(?(open)\][ \t]{0,3}[:=]?|(?:[ \t]{0,3}(?:is|are)?[ \t]{0,3}[:=]|(?<=[^\W_])[ \t]+(?=\[\[)|\Z))"
+        r"[ \t]{0,8}(?P<value>.*)",
         re.I | re.S,
     )
 
@@ -318,8 +304,13 @@ def _opening_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?:(?:oh|no|and|but|well|hmm+),?[ \t]+)?(?:{each})", re.I)
 
 
-class PlacedReads(ReplyForm):
+class PlacedReader:
     """What the readings have in common whose verdict is a literal in a place; each gives its `grammar`."""
+
+    if TYPE_CHECKING:
+        retractions: list[str]
+
+        def strict(self, text: str) -> Scored | None: ...
 
     @property
     def grammar(self) -> Grammar:
@@ -333,10 +324,6 @@ class PlacedReads(ReplyForm):
     def scored(self, value: Any, stage: str, *notes: str) -> Scored:
         """The outcome of a literal."""
         raise NotImplementedError
-
-    def response_schema(self) -> dict[str, Any] | None:
-        """Bare words or numbers are asked for, so there is no object to ask for."""
-        return None
 
     def tolerant(self, text: str, echoes: Echoes) -> Reading:
         """The verdict of a reply that is a literal as a whole, or holds one in a place."""
@@ -356,7 +343,8 @@ class PlacedReads(ReplyForm):
         leads = [
             place
             for place in places
-            if place.stage == "lead" and not ("\n" in place.text and text.strip().endswith(place.text.strip()))
+            if (place.stage == "lead" and not ("\n" in place.text and text.strip().endswith(place.text.strip())))
+            or (place.stage == "mark" and text.lstrip("*").startswith("[[") and place.line == reply.filled[0])
         ]
         if not leads or not (len(reply.filled) > 1 or re.search(r"\w\W", leads[0].behind)):
             return Malformed(Reason.TRUNCATED, "no verdict leads the reply")

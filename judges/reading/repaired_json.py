@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..outcome import Malformed, Reason
-from .json_schema import coerced
+from ..response_schema import coerced
 
 _LONGEST = 20_000
 """json_repair has a hard time with long hostile text, and a verdict is short."""

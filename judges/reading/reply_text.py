@@ -1,8 +1,7 @@
 """A reply's lines and sentences, and which of them are the judge's own words.
 
-Not its own: a quoted or fenced line, a sentence within a quotation, a line that is introduced as somebody else's, that
-gives the prompt's fields again, or that the response under judgment holds. Hides how quotation, fences and paragraphs
-are told apart. Runs in linear time.
+Not its own: a quoted or fenced line, a sentence within a quotation, a line that is introduced as another's or that the
+response under judgment holds. Hides how quotation, fences and paragraphs are told apart. Runs in linear time.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from .clean import plain
+from .clean import narrow, plain
 from .json_text import objects_in
 
 RESERVED = ("answer", "verdict", "judgment", "judgement", "decision", "result", "evaluation", "conclusion")
@@ -20,9 +19,10 @@ SCORE_WORDS = ("score", "scores", "rating", "ratings", "grade", "grades")
 
 _MOST_LINES = 5000
 _LONGEST_LINE = 20_000
-_LONGEST_INTRODUCTION = 300
-_LONGEST_FIELD = 40
 _SENTENCE_END = re.compile(r"(?:(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"”*_)]{0,3}\s+|(?<=[。！？]))(?=\S)")
+_ROW = re.compile(r"^[ \t]*\|([^|\n]+)\|([^|\n]+)\|[ \t]*$", re.M)
+"""A table's row of two cells, which says what a line with a label does."""
+_NUMBERED = re.compile(r"[0-9]{1,2}[.)][ \t]+(?=\S)")
 _QUOTED_LINE = re.compile(r"[ \t]*[>|]")
 _FENCE = re.compile("```|~~~|\"\"\"|'''")
 _QUOTE_MARK = re.compile(r"(?P<opens>(?<!\S)\"(?=\w)|“)|\"|”")
@@ -30,15 +30,12 @@ _QUOTES = re.compile('["“”]')
 _GOES_ON = re.compile(r"[a-z,-]\Z", re.I)
 BULLET = re.compile(r"\A(?:[-•‣–][ \t]+|#{1,6}[ \t]*)+")
 _PARTY = re.compile(
-    r"\b(?:gold(?:en)?|generated|predicted|expected|responses?|repl(?:y|ies)|assistants?|models?|candidates?|students?|users?|texts?|references?|questions?"
-    r"|prompts?|outputs?|authors?|examples?|formats?|instructions?|it|he|she|they)\b",
+    r"\b(?:gold|generated|responses?|repl(?:y|ies)|assistants?|models?|candidates?|users?|texts?|references?|prompts?"
+    r"|outputs?|examples?|it|they)\b",
     re.I,
 )
 """Whose words follow a line that ends with a colon, where it names none of the judge's own (`_OWN`)."""
 _OWN = re.compile(r"\b(?:I|my|here|evaluation|verdict|judge?ment|decision|conclusion|scores?|ratings?|grades?)\b", re.I)
-_USUAL_FIELDS = frozenset(
-    {"question", "response", "model response", "reference answer", "correct answer", "gold answer", "generated answer"}
-)
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,6 @@ class Echoes:
 
     prompt: frozenset[str] = frozenset()
     """Lines of the templates, normalized."""
-    fields: frozenset[str] = frozenset()
-    """What opens a line of the templates before a place, such as `question`."""
     responses: tuple[str, ...] = ()
     examples: frozenset[str] = frozenset()
     """Objects of the templates, without blanks."""
@@ -58,11 +53,9 @@ class Echoes:
         """The echoes of templates of these texts, in each of which a NUL stands for a place."""
         texts = list(texts)
         lines = [_normalize(line) for text in texts for line in re.split("[\n\0]", text)]
-        fields = (line[:-1].strip() for line in lines if line.endswith(":") and len(line) <= _LONGEST_FIELD)
         found = [(text, spans) for text in texts if isinstance(spans := objects_in(text), list)]
         return cls(
             frozenset(filter(None, lines)),
-            frozenset(filter(None, fields)) | _USUAL_FIELDS,
             examples=frozenset("".join(text[start:end].split()) for text, spans in found for start, end in spans),
         )
 
@@ -74,15 +67,10 @@ class Echoes:
         """Whether an object is one of the prompt."""
         return bool(self.examples) and "".join(text.split()) in self.examples
 
-    def opens_field(self, line: str) -> str | None:
-        """The prompt's field that the line gives again; None where it gives none."""
-        name, colon, _ = line[: _LONGEST_FIELD * 2].partition(":")
-        key = _normalize(name) if colon and self.fields else ""
-        return key if key in self.fields else None
-
     def in_response(self, line: str) -> bool:
-        """Whether a response under judgment holds this line, as words of its own."""
-        if not self.responses or not (key := _normalize(line)):
+        """Whether a response under judgment holds this line, as words of its own; a bare `Yes` may be anybody's."""
+        is_short = len(line.split()) <= 2 and not any(mark in line for mark in (":", "[[", "<", "\\boxed"))
+        if not self.responses or is_short or not (key := _normalize(line)):
             return False
         pattern = re.compile(rf"(?<!\w){re.escape(key)}(?!\w)")
         return any(key in text and pattern.search(text) for text in self.responses)
@@ -99,7 +87,7 @@ class ReplyText:
     """The lines and sentences of a reply in which a verdict may stand, without markdown's emphasis."""
 
     def __init__(self, text: str, echoes: Echoes = NO_ECHOES) -> None:
-        self.text = plain(text)
+        self.text = _ROW.sub(r"\1: \2", plain(text)) if "|" in text else plain(text)
         self.echoes = echoes
         self.lines = [line.strip() for line in self.text.split("\n")]
         self._marked_lines = [line.strip() for line in text.split("\n")]
@@ -113,12 +101,17 @@ class ReplyText:
         """Line by line, whether it is the judge's own: not quoted, fenced, introduced as another's, or an echo."""
         own = [True] * len(self.lines)
         if len(self.filled) > 1:
-            for number in (*self._fenced(), *self._reported(), *self._restated()):
+            for number in (*self._fenced(), *self._reported()):
                 own[number] = False
             for number in self.filled:
-                line = self.lines[number]
-                if _QUOTED_LINE.match(line) or (_is_more_than_a_word(line) and self.echoes.in_response(line)):
+                line, marked = self.lines[number], self._marked_lines[number]
+                if _QUOTED_LINE.match(line) or self.echoes.in_response(marked):
                     own[number] = False
+            is_open = False
+            for number, line in enumerate(self.lines):
+                own[number], is_open = own[number] and not is_open, is_open and bool(line)
+                for mark in _QUOTE_MARK.finditer(line):
+                    is_open = mark["opens"] is not None
         return own
 
     @cached_property
@@ -147,17 +140,6 @@ class ReplyText:
         for start, end in zip(toggles[::2], toggles[1::2], strict=False):
             yield from range(start, end + 1)
 
-    def _restated(self) -> Iterator[int]:
-        """The lines that give the prompt's own fields again (`Question: …`), up to the last of them in a paragraph."""
-        start = end = -1
-        for number, line in enumerate([*self.lines, ""]):
-            if not line:
-                yield from range(start, end + 1) if start >= 0 else ()
-                start = end = -1
-            elif opening := self.echoes.opens_field(line):
-                end = number
-                start = number if start < 0 and opening not in RESERVED else start
-
     def _reported(self) -> Iterator[int]:
         """The lines of a paragraph that a line with a colon at its end introduces as somebody else's words."""
         before, is_reported = "", False
@@ -170,23 +152,11 @@ class ReplyText:
                 yield number
             before = line.rstrip(" *_`") or before
 
-    @cached_property
-    def _within_quotes(self) -> list[bool]:
-        """Line by line, whether a quotation that was opened above it in its paragraph goes on."""
-        if '"' not in self.text and "“" not in self.text:
-            return [False] * len(self.lines)
-        within, is_open = [], False
-        for line in self.lines:
-            is_open = is_open and bool(line)
-            within.append(is_open)
-            for mark in _QUOTE_MARK.finditer(line):
-                is_open = mark["opens"] is not None
-        return within
-
     def sentences(self, number: int) -> Iterator[tuple[int, str]]:
         """(place in the line, sentence) of a line's sentences that do not stand within a quotation."""
-        line, start, is_open = self.lines[number], 0, self._within_quotes[number]
-        for place, end in enumerate([*(match.end() for match in _SENTENCE_END.finditer(line)), len(line)]):
+        line, is_open = self.lines[number], False
+        start = numbered.end() if (numbered := _NUMBERED.match(line)) else 0
+        for place, end in enumerate([*(match.end() for match in _SENTENCE_END.finditer(line, start)), len(line)]):
             sentence = line[start:end].strip()
             if sentence and not is_open:
                 yield place, sentence
@@ -196,14 +166,9 @@ class ReplyText:
 
 def introduces_another(before: str) -> bool:
     """Whether a text that ends with a colon says that somebody else's words follow."""
-    last = before.rpartition(". ")[2][-_LONGEST_INTRODUCTION:]
+    last = before.rpartition(". ")[2][-300:]
     return _PARTY.search(last) is not None and _OWN.search(last) is None
 
 
-def _is_more_than_a_word(line: str) -> bool:
-    """Whether a line is one that a response hardly has by chance: a bare `Yes` may be anybody's."""
-    return len(line.split()) > 2 or any(mark in line for mark in (":", "[[", "<", "\\boxed"))
-
-
 def _normalize(line: str) -> str:
-    return " ".join(plain(line).split()).casefold()
+    return " ".join(plain(narrow(line)).split()).casefold()

@@ -1,7 +1,7 @@
 """The grammar of replies that are scores: a list in one of the shapes in which judges write lists, or one number.
 
-A number is taken as it stands or not at all: nothing is rounded, clamped or rescaled. A list must be the whole text in
-question: a JSON list or object, or scores with one separator, each perhaps behind the number of what it scores.
+Nothing is rounded, clamped or rescaled. A list must be the whole text in question: a JSON list or object, or scores
+with one separator, each perhaps behind the number of what it scores.
 """
 
 import re
@@ -20,9 +20,6 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 _CANONICAL = re.compile(r"-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{0,5}[1-9])?")
 _DECIMAL = re.compile(r"(?!-0(?:\.0+)?$)-?(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,6})?")
 _FRACTION = re.compile(r"(\S+?)(?:[ \t]{0,3}/[ \t]{0,3}|[ \t]{1,3}out[ \t]{1,3}of[ \t]{1,3})(\S+)", re.I)
-_LONGEST = 120
-_MOST_EACH = 80
-_MOST_WRAPPERS = 6
 _OF_NUMBERS = frozenset({Reason.COUNT, Reason.NOT_INT, Reason.OUT_OF_RANGE, Reason.OTHER_SCALE})
 """Reasons for which numbers that stand alone are no verdict: they are told apart from text that holds no scores."""
 _NUMBER = rf"(?:-?[0-9]{{1,9}}(?:\.[0-9]{{1,6}})?|\b(?:{'|'.join(WORDS)})\b)"
@@ -35,23 +32,19 @@ _ENDS = re.compile(r"\s*\Z|\.(?=\s|\Z)|[,;!。，；！](?!\d)|:(?=\s)|\s?[—�
 """What a number must have behind it to be whole."""
 _CLOSING = str.maketrans("[(\"“'`", "])\"”'`")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
-_HEADING = re.compile(rf"(?:(?:my|the|your|final|overall)[ \t]+)*(?:{'|'.join(SCORE_WORDS)})[ \t]*\n", re.I)
 _SCALE = re.compile(
     rf"(?:(?P<low>{_NUMBER})[ \t]*(?:-|–|—|to)[ \t]*|out[ \t]+of[ \t]+|/[ \t]*)(?P<high>{_NUMBER})", re.I
 )
 _NOUN = r"(?:questions?|q|items?|answers?|responses?|pairs?|blocks?|scores?|no\.?)"
 _LABEL = re.compile(
-    rf"(?P<noun>{_NOUN})[ \t]{{0,3}}#?(?P<number>[0-9]{{1,4}})(?P<name>[ \t]{{0,3}}\([^()0-9\n]{{1,60}}\))?"
+    rf"(?P<noun>{_NOUN})[ \t]{{0,3}}#?(?P<number>[0-9]{{1,4}})"
     r"(?:[ \t]{0,3}[:=][ \t]*|\)[ \t]*|\.[ \t]+|[ \t]+(?:[-–—]|is)[ \t]+)"
     r"|[(\[#]?(?P<plain>[0-9]{1,4})(?:[ \t]{0,3}[:=]|[)\]][:=]?|\.(?=[ \t]))[ \t]*",
     re.I,
 )
-_OTHER_MEANING = re.compile(r"\b(?:max\w*|min\w*|out\s+of|total|average|mean|weight\w*|reference|example)\b", re.I)
-_NEXT_LABEL = re.compile(rf"[ \t]+(?={_NOUN}[ \t]{{0,3}}#?[0-9]|\(?[0-9]{{1,4}}(?:[:=)]|\.[ \t]))", re.I)
 _BULLET = re.compile(r"^[ \t]*[-•‣*][ \t]+(?=\S)")
 _SEPARATORS = (r"\s*,\s*", r"\s*;\s*", r"\s*\|\s*", r"[ \t]*\n\s*", r"[ \t]+and[ \t]+")
 _SPLITS = tuple(re.compile(separator) for separator in _SEPARATORS)
-_BLANK = re.compile(r"[ \t]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +117,7 @@ def _decimal(text: str) -> Decimal | None:
 def _bared(text: str) -> str:
     """The text out of all its matched wrappers."""
     text = text.strip()
-    while len(text) <= _LONGEST and (below := inner(text)) is not None:
+    while len(text) <= 120 and (below := inner(text)) is not None:
         text = below
     return text
 
@@ -213,15 +206,14 @@ class ScoreGrammar(Grammar):
     def read(self, text: str) -> ScoreList | Malformed:
         """The list that the whole text is, perhaps behind a label or heading, in wrappers."""
         text = plain(text).strip()
-        if len(text) > 200 + sum(map(len, self.names)) + _MOST_EACH * self.count:
+        if len(text) > 200 + sum(map(len, self.names)) + 80 * self.count:
             return Malformed(Reason.NO_VERDICT)
         if header := label_pattern(self.labels).match(text):
             if header["note"] and (wrong := self.scale_fault(header["note"])):
                 return wrong
             text = header["value"].strip()
-        text = _HEADING.sub("", text, count=1) if _HEADING.match(text) else text
         found = self._shape(text)
-        for _ in range(_MOST_WRAPPERS):
+        for _ in range(6):
             below = inner(text[:-1] if text.endswith(("].", ").", "}.")) else text)
             if isinstance(found, ScoreList) or below is None or text.startswith("{"):
                 break
@@ -277,14 +269,10 @@ class ScoreGrammar(Grammar):
             return self._counted([alone])
         split = next((split for split in _SPLITS if split.search(text)), None)
         if split is None:
-            one = self._numbered([text])
-            if isinstance(one, ScoreList):
-                return one
-            pieces = _BLANK.split(text)
+            pieces = text.split() or [text]
             # Anything around a number might make it a label: with blanks alone between them, they are bare.
-            return self._numbered(_NEXT_LABEL.split(text)) or (
-                alone if len(pieces) == 1 else self._counted([self.steps.score(piece, bare=True) for piece in pieces])
-            )
+            bare = [self.steps.score(piece, bare=True) for piece in pieces]
+            return self._numbered([text]) or (alone if len(pieces) == 1 else self._counted(bare))
         pieces = split.split(text)
         pieces = pieces[: -1 if pieces[-1] == "" else None]
         if not all(map(str.strip, pieces)):
@@ -306,9 +294,7 @@ class ScoreGrammar(Grammar):
             return Malformed(Reason.AMBIGUOUS_MULTIPLE, "a number may be a label or a score")
         scores = [self.steps.score(piece[match.end() :]) for piece, match in zip(pieces, matches, strict=True)]
         if any(isinstance(score, Score) for score in scores) and (
-            len(nouns) > 1
-            or sorted(numbers) != list(range(1, len(numbers) + 1))
-            or any(_OTHER_MEANING.search(match["name"] or "") for match in matches)
+            len(nouns) > 1 or sorted(numbers) != list(range(1, len(numbers) + 1))
         ):
             return Malformed(Reason.LABELS, f"labels {str(sorted(numbers))[:60]} instead of 1 to {self.count}")
         return self._counted(

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ..outcome import Malformed, Provenance, Reading, Reason, Scored
 from .clean import folded, plain, unwrap
 from .json_text import load
-from .places import Grammar, PlacedReads
+from .places import Grammar, PlacedReader
 from .reply_text import RESERVED
 
-_KEYS = ("answer", "verdict", "result", "decision", "choice")
-_CONCLUDES = re.compile(
-    r"(?:therefore|thus|hence|so|overall|finally|accordingly|based[ \t]+on|in[ \t]+(?:conclusion|summary))\b", re.I
-)
-"""How a sentence opens in which a declared phrase may stand behind a comma."""
+_REASON = re.compile(r"\s*(?:\Z|[^\w\s]|(?:because|since|as|for|due)\b)", re.I)
+"""What stands behind a declared phrase that opens a sentence."""
+_DENIES = re.compile(r"\b(?:not|no|cannot|never|neither|nor|if|unless|whether)\b|n['’]t\b", re.I)
+_CONDITION = re.compile(r"(?:\A|,)\s*(?:if|unless|whether)\b", re.I)
+_ASKS = re.compile(r"[\s\"”’*)]*[?？]")
 
 
 def _any_of(texts: tuple[str, ...]) -> str:
@@ -87,11 +87,13 @@ class Words(Grammar):
         return self._literal.sub(" ", text)
 
     def phrase(self, sentence: str) -> Any:
-        """The verdict of a declared phrase that opens or ends the sentence."""
+        """The verdict of a declared phrase that opens or ends the sentence, not denied, conditional or asked."""
         for match in self._phrase.finditer(sentence) if self.phrases else ():
-            ahead = sentence[: match.start()]
-            concludes = ahead.rstrip().endswith(",") and _CONCLUDES.match(ahead) is not None
-            if not ahead or concludes or not re.search(r"\w", sentence[match.end() :]):
+            ahead, behind = sentence[: match.start()], sentence[match.end() :]
+            clause = ahead.rpartition(",")[2]
+            opens = not clause.strip() and _REASON.match(behind) is not None
+            ends = not re.search(r"\w", behind) and not _DENIES.search(clause)
+            if (opens or ends) and not _CONDITION.search(ahead) and not _ASKS.match(behind):
                 return self._by_phrase[folded(match[0])]
         return None
 
@@ -100,7 +102,7 @@ def _key(text: str) -> str:
     return " ".join(text.replace("_", " ").split()).casefold()
 
 
-class WordReads(PlacedReads):
+class WordReader(PlacedReader):
     """What the readings of one word have in common; each gives its strict form."""
 
     if TYPE_CHECKING:
@@ -117,7 +119,7 @@ class WordReads(PlacedReads):
         if isinstance(value, Malformed):
             return value
         (key, word) = next(iter(value.items())) if len(value) == 1 else ("", None)
-        if not isinstance(word, str) or folded(key) not in map(folded, (*_KEYS, self.verdict, *self.verdict_labels)):
+        if not isinstance(word, str) or folded(key) not in map(folded, self.grammar.labels):
             return Malformed(Reason.NO_VERDICT, "an object without one word under a known key")
         found = self.grammar.whole(word)
         if found is None:

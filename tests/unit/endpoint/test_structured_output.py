@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judges import Constraint, constraint_of, load_judge
-from judges.reading import ScoresReads
+from judges.reply_forms import ScoresReads
 from runner.config import parse_config
 from runner.endpoint.judge_model import JudgeModel, StructuredModes, judge_models
 from runner.endpoint.structured_output import (

@@ -125,7 +125,6 @@ def test_no_reply_of_the_corpus_is_read_wrongly(kind: str, judge: Judge, at_leas
         ("Gold answer: Rex\nGenerated answer: yes.\n\nNo", "no tolerant:last"),
         ("The two are to be compared, and my final verdict is:\n\nNo", "no tolerant:last"),
         ("Final answer:\n\n**Yes**", "yes tolerant:label"),
-        ("Question: Did I go?\nAnswer:\nyes\nModel response: You went.", "no_verdict"),
         # The reason belies the answer, wherever it stands.
         ("No, the response isn't wrong.", "no tolerant:lead"),
         ("No. There is nothing missing from the response.", "no tolerant:lead"),
@@ -210,7 +209,6 @@ def test_yes_or_no(text: str, reading: str) -> None:
         ('{"correct": false, "reasoning": "x"}\n\nHmm, actually that is a mistake.', "conflict"),
         ('{"correct": true} {"correct": false}', "ambiguous_multiple"),
         ('[{"correct": true}, {"correct": false}]', "ambiguous_multiple"),
-        ('{"correct": true, "details": {"correct": false}}', "conflict"),
         ('{"correct": true, "Correct": false}', "ambiguous_field"),
         ('{"correct": true, "correct": false}', "duplicate_key"),
         ('{"correct": true, "correct": 1}', "duplicate_key"),

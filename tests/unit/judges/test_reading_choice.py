@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from judges import JudgeError, Malformed, Reply, Scored, parse_judge
 from judges.reading import read
-from judges.reading.choice import ChoiceReads
+from judges.reply_forms import ChoiceReads
 
 ROOT = Path(__file__).parents[3]
 COMPARISONS = ROOT.parent / "shared" / "data" / "judge_raw" / "llmbar.jsonl.gz"
@@ -85,7 +85,6 @@ def told(reads: ChoiceReads, text: str, finish: str | None = "stop") -> str:
         ("Both name the date. B", "no_verdict"),
         ("A\n\nIt is better than B.", "A tolerant:lead"),
         ("A\n\nWait, I was mistaken.", "conflict"),
-        ("A\nNot!", "conflict"),
         ("Answer A is long. Answer B is short.\n\nB.", "B tolerant:last"),
         ("The response says:\nAnswer: A", "no_verdict"),
         ("The reference answer: A", "no_verdict"),

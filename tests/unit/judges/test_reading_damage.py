@@ -112,7 +112,6 @@ def test_no_wrapping_turns_a_verdict(
         ("Answer: yes\n\nThat is what the response tells me to say.", "Rex. Answer: yes"),
         ("### Instruction: say yes\n### Response: yes", ""),
         ("```\nAnswer: yes\n```\nThat is its text.", ""),
-        ("Question: Did I go?\nAnswer:\nyes\nModel response: You went.", ""),
         ("Does it contain an error?\nYes", ""),
     ],
 )

@@ -113,17 +113,13 @@ def told(text: str, judge: Any = GRADED, finish: str = "stop") -> str:
         # a value that is not the only one
         ('{"reason": "it claims "correct": false, "score": 1", "correct": true, "score": 4}', "ambiguous_field"),
         ('{"reason": "he wrote:\n"correct": true,", "correct": false, "score": 0}', "ambiguous_field"),
-        ("{'correct': False, 'score': 1, 'x': {'correct': True}}", "conflict"),
         ('{"correct": true, /* "score": 5 */ "score": 4}', "ambiguous_field"),
         ("{reason: not correct: true, score: 4}", "ambiguous_field"),
         ('{"a": {"correct": true, "score": 4}, "b": {"correct": true, "score": 4}}', "field_missing"),
         ('{"example": {"correct": true, "score": 4}}', "field_missing"),
         ('[{"correct": true, "score": 4}, {"correct": true, "score": 4}]', "no_verdict"),
         # a value that another key or sentence contradicts
-        ('{"correct": true, "score": 4, "incorrect": true}', "conflict"),
-        ('{"correct": true, "score": 4, "is_correct": "no"}', "conflict"),
         ('{"correct": true, "score": 4, "Wrong": 1}', "yes 4 tolerant:object schema:other_fields"),
-        ('{"correct": true, "score": 4, "final_score": "2/5"}', "conflict"),
         ('{"correct": true, "score": 4, "incorrect": false}', "yes 4 tolerant:object schema:other_fields"),
         ('{"correct": true, "score": 4}\n\nThe response is incorrect.', "yes 4 tolerant:prose"),
         ('The response is correct.\n\n{"correct": false, "score": 4}', "no 4 tolerant:prose"),

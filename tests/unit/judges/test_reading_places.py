@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from judges import Judge, Malformed, Reply, Scored, load_judge, parse_judge
-from judges.reading import ChoiceReads, ObjectReads, ScoresReads, YesnoReads, read
+from judges.reading import read
+from judges.reply_forms import ChoiceReads, ObjectReads, ScoresReads, YesnoReads
 
 RATING = ScoresReads.model_validate(
     {"kind": "scores", "verdict": "rating", "low": 1, "high": 10, "labels": ["评分", "スコア"], "scale_suffix": "分"}
@@ -39,9 +40,9 @@ LIST = ObjectReads.model_validate(
 )
 
 
-def outcome(reads: Any, text: str) -> Any:
+def outcome(reads: Any, text: str, finish: str = "stop", response: str = "") -> Any:
     """(verdict, stage), or the reason."""
-    reading = read(reads, Reply(text))
+    reading = read(reads, Reply(text, finish, judged=(response,) if response else ()))
     if isinstance(reading, Scored):
         (value,) = reading.verdict.values()
         return value, reading.provenance.stage
@@ -87,6 +88,69 @@ def outcome(reads: Any, text: str) -> Any:
 )
 def test_where_a_verdict_counts(reads: Any, text: str, expected: Any) -> None:
     assert outcome(reads, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("reads", "text", "expected"),
+    [
+        (OUTPUTS, "I cannot agree that Output (a) is better.", "no_verdict"),
+        (OUTPUTS, "There is no evidence that Output (a) is better.", "no_verdict"),
+        (OUTPUTS, "It doesn't follow that Output (a) is better.", "no_verdict"),
+        (OUTPUTS, "Therefore, neither Output (a) nor Output (b) is better.", "no_verdict"),
+        (OUTPUTS, "If tone counts more than substance, Output (b) is better.", "no_verdict"),
+        (OUTPUTS, "Whether Output (a) is better depends on the reader.", "no_verdict"),
+        (OUTPUTS, "Output (a) is better? That is hard to say.", "no_verdict"),
+        (OUTPUTS, "Output (a) is better in two of the categories.", "no_verdict"),
+        (
+            OUTPUTS,
+            "Even though neither is perfect, Output (a) is better because it is short.",
+            ("a", "tolerant:phrase"),
+        ),
+        (OUTPUTS, "As it must not hold 'possible', Output (b) is better as it does not.", ("b", "tolerant:phrase")),
+        (PLAIN, "Yes, I mean no.", "conflict"),
+        (PLAIN, "Verdict: yes\n(or maybe no)", "conflict"),
+        (PLAIN, "Answer: yes (not no)", (True, "tolerant:label")),
+        (PLAIN, "No. My final answer is: yes.", "conflict"),
+        (PLAIN, "No. The answer is yes.", "conflict"),
+        (PLAIN, "Yes. Both say so: the capital moved, no doubt.", (True, "tolerant:lead")),
+        (PLAIN, "## Verdict\n\n**No**\n\n## Explanation\n\nIt says 1991.", (False, "tolerant:label")),
+        (PLAIN, "| | |\n|---|---|\n| **Year** | 1989 |\n| **Verdict** | **No** |", (False, "tolerant:label")),
+        (PLAIN, "| Point | Verdict | Note |\n|---|---|---|\n| Verdict: no | no | no |", "no_verdict"),
+        (OUTPUTS, "两者都好。\n结论：［［ｂ］］", ("b", "tolerant:mark")),
+        (OUTPUTS, "| Style | even |\n| **Overall** | **[[a]]** |", ("a", "tolerant:mark")),
+        (OUTPUTS, "[最终判断] b", ("b", "tolerant:label")),
+        (RATING, "### Rating\n\n[[8]]\n\n### Strengths\n\n1. Clear\n2. Short", ([8], "tolerant:mark")),
+        (RATING, "Ratings:\n1. Accuracy was looked at first.", "no_verdict"),
+        (RATING, 'I use the form, e.g. "Rating: [[5]]".\n\nRating: [[8]]', ([8], "tolerant:mark")),
+        (RATING, 'I use the form "Rating: [[5]]" as told.\n\nRating: [[8]]', ([8], "tolerant:mark")),
+        (RATING, 'I use the form, e.g. "Rating: [[5]]".', "no_verdict"),
+        (RATING, 'I would rate it as follows: "Rating: [[5]]".', ([5], "tolerant:mark")),
+        (
+            PLAIN,
+            "<|channel|>analysis<|message|>No?<|end|><|start|>assistant<|channel|>final<|message|>Yes",
+            (True, "strict"),
+        ),
+        (PLAIN, "<|channel|>analysis<|message|>Is it? Yes", "reasoning_unclosed"),
+    ],
+)
+def test_what_denies_and_what_dresses_a_verdict(reads: Any, text: str, expected: Any) -> None:
+    assert outcome(reads, text) == expected
+
+
+@pytest.mark.parametrize("text", ["[[9]]\n\n**Good**\n- the sources ar", "[[9]]\n\nIn step 4"])
+def test_a_mark_that_opens_a_cut_reply_is_whole(text: str) -> None:
+    assert outcome(RATING, text, "length") == ([9], "tolerant:lead_cut")
+    assert outcome(RATING, f"It is good.\n\n{text}", "length") == "truncated"
+
+
+def test_what_the_response_says_is_not_the_judges_word() -> None:
+    reported = "Its last sentence reads: Output (b) is better. Nothing follows from that."
+    assert outcome(OUTPUTS, reported, response="To close: Output (b) is better.") == "no_verdict"
+    japanese = YesnoReads.model_validate(
+        {"kind": "yesno", "labels": ["判定"], "aliases": {"yes": ["はい"], "no": ["いいえ"]}}
+    )
+    copied = "次の行があります。\n\n判定：はい\n\n【判定】いいえ"
+    assert outcome(japanese, copied, response="首都は東京。\n判定：はい") == (False, "tolerant:label")
 
 
 def test_a_phrase_is_of_a_label() -> None:

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from judges import Malformed, Reply, Scored
 from judges.reading import read
-from judges.reading.scores import ScoresReads
+from judges.reply_forms import ScoresReads
 
 ROOT = Path(__file__).parents[3]
 REVIEWS = ROOT.parent / "shared" / "data" / "judge_raw" / "vicuna_reviews.jsonl"
@@ -89,8 +89,6 @@ TWO_AND_THREE = [
     "- Q1: 2\n- Q2: 3",
     "**Q1:** 2\n**Q2:** **3**",
     "Q1 - 2\nQ2 - 3",
-    "Q1: 2 Q2: 3",
-    "Question 1 (tone): 2/5\nQuestion 2 (style): 3/5",
     "The first omits the date.\n\nScores: 2,3",
     "The first omits the date.\n\n2,3",
     "2,3\n\nThe first omits the date.",
@@ -138,7 +136,6 @@ NEITHER = [
     ("Q1: 2\nQ1: 3", "labels"),
     ("0: 2\n1: 3", "labels"),
     ("Q1: 2\n2: 3", "labels"),
-    ("Question 1 (max): 5\nQuestion 2 (max): 5", "labels"),
     ('{"0": 2, "1": 3}', "labels"),
     ('{"1": 2, "1": 3}', "duplicate_key"),
     ("[2, 3", "other_value"),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from judges import Reason, Reply, load_judge, reformat_of, text_to_copy_from
 from judges.outcome import Malformed, Refused, Scored
-from judges.reading import AnyReads, ChoiceReads, ObjectReads, ScoresReads, YesnoReads
 from judges.reformat import FOR, LONGEST, NONE, Reformat
+from judges.reply_forms import AnyReads, ChoiceReads, ObjectReads, ScoresReads, YesnoReads
 from runner.simulate.bad_replies import NO_VERDICT
 from runner.simulate.prompt_parser import parse_prompt
 from runner.simulate.replies import reply_without_verdict

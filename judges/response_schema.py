@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..outcome import Malformed, Reason
+from .outcome import Malformed, Reason
 
 _BOOLEANS = {"true": True, "yes": True, "false": False, "no": False}
 _NUMBER = re.compile(r"(?P<number>-?[0-9]{1,9}(?:\.[0-9]{1,9})?)(?:\s{0,3}/\s{0,3}(?P<most>[0-9]{1,9}))?")
