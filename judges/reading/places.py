@@ -158,7 +158,7 @@ def _behind_label(
         text = reply.lines[following[0]]
         if text.startswith(("1.", "1)")):
             return None
-    while (again := labels.match(text)) is not None and again["value"].strip():
+    while (again := labels.match(BULLET.sub("", text, count=1))) is not None and again["value"].strip():
         text = again["value"].strip()
     if match["note"] and (fault := grammar.scale_fault(match["note"].strip())):
         return fault, ""

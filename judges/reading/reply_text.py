@@ -44,6 +44,8 @@ class Echoes:
 
     prompt: frozenset[str] = frozenset()
     """Lines of the templates, normalized."""
+    fields: frozenset[str] = frozenset()
+    """What stands in them before a colon at the end or a place: `question`, `answer`."""
     responses: tuple[str, ...] = ()
     examples: frozenset[str] = frozenset()
     """Objects of the templates, without blanks."""
@@ -56,6 +58,7 @@ class Echoes:
         found = [(text, spans) for text in texts if isinstance(spans := objects_in(text), list)]
         return cls(
             frozenset(filter(None, lines)),
+            frozenset(line[:-1].strip() for line in lines if line.endswith(":")),
             examples=frozenset("".join(text[start:end].split()) for text, spans in found for start, end in spans),
         )
 
@@ -101,7 +104,11 @@ class ReplyText:
         """Line by line, whether it is the judge's own: not quoted, fenced, introduced as another's, or an echo."""
         own = [True] * len(self.lines)
         if len(self.filled) > 1:
-            for number in (*self._fenced(), *self._reported()):
+            opened = [line.partition(":")[0].casefold().strip() for line in self.lines]
+            given = [number for number in self.filled if opened[number] in self.echoes.fields]
+            # Of several fields that are given again the last may be the verdict, which goes by the same name.
+            again = range(given[0], min(given[-1] + 1, self.filled[-1])) if len(given) > 1 else ()
+            for number in (*self._fenced(), *self._reported(), *again):
                 own[number] = False
             for number in self.filled:
                 line, marked = self.lines[number], self._marked_lines[number]

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from judges import Judge, Malformed, Reply, Scored, load_judge, parse_judge
-from judges.reading import read
+from judges.reading import Echoes, read
 from judges.reply_forms import ChoiceReads, ObjectReads, ScoresReads, YesnoReads
 
 RATING = ScoresReads.model_validate(
@@ -218,3 +218,19 @@ def test_a_marred_verdict_behind_a_label_is_not_passed_over(
     marred = f"{label}: {mark.format(literal)}"
     for text in (f"{marred}\n\n{label}: {other}", f"{label}: {other}\n\n{marred}"):
         assert isinstance(read(reads, Reply(text)), Malformed), text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Question: Did I go?\nAnswer: yes\nModel response: You went.", None),
+        ("Question: Did I go?\nAnswer:\nyes\nModel response: You went.", None),
+        ("Question: Did I go?\nAnswer: yes\nModel response: You did not.\n\nVerdict: no", False),
+        ("Question: Did I go?\nModel response: You went.\nAnswer: yes", True),
+        ("Answer: yes\nThe model says so.", True),
+    ],
+)
+def test_fields_of_the_prompt_that_are_given_again_are_no_verdict(text: str, expected: bool | None) -> None:
+    echoes = Echoes.of_prompt(["Question: \0\nAnswer: \0\nModel response: \0\n\nIs it right? Yes or no only."])
+    found = read(YesnoReads(kind="yesno"), Reply(text, "stop"), echoes)
+    assert (found.verdict["correct"] if isinstance(found, Scored) else None) is expected
