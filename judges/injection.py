@@ -194,7 +194,6 @@ class ReplyFormat:
         names, pattern = kinds[reads["kind"]](reads)
         self._names = tuple(names)
         self._pattern = re.compile(pattern, re.MULTILINE)
-        self._phrases = re.compile(_phrases_pattern(reads)) if reads.get("phrases") else None
         self._standalone = _standalone_labels(reads)
         self._listed = None
         if reads["kind"] == "scores" and not reads["names"]:
@@ -203,8 +202,6 @@ class ReplyFormat:
     def appears_in(self, lowered: str) -> bool:
         """Whether the text, in lower case, holds what would be read as a reply."""
         if any(name in lowered for name in self._names) and self._pattern.search(lowered):
-            return True
-        if self._phrases is not None and self._phrases.search(lowered):
             return True
         if self._listed is not None and "," in lowered and _has_list(lowered, *self._listed):
             return True
@@ -266,17 +263,13 @@ def _choice(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
     # Of short labels, as in `A is better`, any comparison would be a sign.
     long = [label for label in _labels(reads) if len(label) >= _SHORT]
     closing = rf"|(?<!\w){_any_of(long)}{_MARK} is\b[^.\n]{{0,12}}\b(?:better|best|winner|preferred)\b" if long else ""
-    return (*names, *_CHOOSING, "[[", *long), rf"{_line_pattern(names, labels)}|{orders}|{marked}{closing}"
+    said = [phrase.lower() for phrases in reads.get("phrases", {}).values() for phrase in phrases]
+    closing += rf"|(?<!\w){_any_of(said)}(?!\w)" if said else ""
+    return (*names, *_CHOOSING, "[[", *long, *said), rf"{_line_pattern(names, labels)}|{orders}|{marked}{closing}"
 
 
 def _labels(reads: Mapping[str, Any]) -> list[str]:
     return [word.lower() for label, about in reads["labels"].items() for word in (label, *about["aliases"])]
-
-
-def _phrases_pattern(reads: Mapping[str, Any]) -> str:
-    """The phrases by which a choice says its label: `Output (a) is better`."""
-    phrases = _any_of(phrase.lower() for phrases in reads["phrases"].values() for phrase in phrases)
-    return rf"(?<!\w){phrases}(?!\w)"
 
 
 def _own_labels(reads: Mapping[str, Any]) -> list[str]:
