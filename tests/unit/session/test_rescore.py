@@ -312,3 +312,26 @@ def test_a_copy_that_holds_today_decides_before_later_replies(run: Replied) -> N
     )
     run.rescore()
     run.shows("a", verdict=YES, stage="reformat", notes=["reformat:cheap", "asked:rejudge:1"], attempt=3)
+
+
+def test_the_check_of_a_verdict_decides_nothing_and_is_held_against_what_stands_now(run: Replied) -> None:
+    def judged_and_checked(id_: str, text: str, check: str, **verdict: Any) -> list[Attempt]:
+        first, again = run.reply(id_, text), run.reply(id_, check, "reread:lead", same_verdict=True)
+        run.record([first, again], [run.judgment(id_, first, **scored(**verdict, stage="tolerant:lead"))])
+        return [first, again]
+
+    judged_and_checked("a", UNREADABLE, "yes", verdict=YES)
+    judged_and_checked("b", "No, it is not.", "no", verdict=YES)
+    judged_and_checked("c", "No, it is not.", "Yes, it is.", verdict=NO)
+    judged_and_checked("d", "No, it is not.", "maybe", verdict=NO)
+    run.rescore()
+    run.shows("a", state="malformed", reason="no_verdict", attempt=1)
+    run.shows("b", verdict=NO, attempt=3)
+    checks = [row for row in attempts(run.ledger) if row["stage"] == "reread:lead"]
+    assert [(row["reading"], row["same_verdict"], row["parser_version"]) for row in checks] == [
+        ("strict", None, PARSER_VERSION),
+        ("strict", 1, PARSER_VERSION),
+        ("tolerant:lead", 0, PARSER_VERSION),
+        ("malformed:no_verdict", None, PARSER_VERSION),
+    ]
+    assert run.rescore()[1] is None
