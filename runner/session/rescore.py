@@ -222,11 +222,12 @@ class _Shard:
         self._record_rereads(before.position, None if after.verdict is None else json.loads(after.verdict))
         old_state, new_state = _state_of(before), _state_of(after)
         self._changes.add(judge_model, old_state, new_state, (self._shard.id, before.position), before.key)
+        self._changes.add_reading(judge_model, before, after)
         if old_state.same(new_state):
             # Written otherwise, it still says the same.
             after = replace(after, verdict=before.verdict, scores=before.scores)
             counts.kept += decides is None and before.request_id is not None and before.state != "failed"
-            counts.reread += (after.stage, after.notes) != (before.stage, before.notes)
+            counts.read_otherwise += (after.stage, after.notes) != (before.stage, before.notes)
         if attempt == old.attempt and after == replace(before, parser_version=PARSER_VERSION):
             return [] if before.parser_version == PARSER_VERSION else [replace(old, judgment=after)]
         return [StoredJudgment(after, attempt, self._rescoring.number)]
@@ -241,6 +242,7 @@ class _Shard:
         judgment = self._judgment(position, key, history, decides, request_notes(self._judge_model.json_hint, history))
         judge_model = self._shard.judge, self._shard.model
         self._changes.add(judge_model, WAITING, _state_of(judgment), (self._shard.id, position), key)
+        self._changes.add_reading(judge_model, None, judgment)
         return [StoredJudgment(judgment, decides.attempt["id"], self._rescoring.number)]
 
     def _judgment(
