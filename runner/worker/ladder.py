@@ -1,4 +1,4 @@
-"""What is done after a reply that gave no score: another request, halves, or nothing. A value, without any I/O.
+"""What is done after a reply that gave no score: asked again, halved, or nothing, so that it stands. No I/O.
 
 Hides the budgets of the ladder: how often a malformed reply is judged afresh, how often a refusal is taken to the judge
 again, and that a batch never ends without scores before each of its trials was sent alone.
