@@ -163,7 +163,7 @@ class CircuitBreaker:
         return after._move(Health.UNPROVEN) if self.is_open else after
 
     def _move(self, health: Health) -> Self:
-        return self if self.health in _ENDED else replace(self, health=health)
+        return self if self.health in (health, *_ENDED) else replace(self, health=health)
 
 
 @dataclass(slots=True)

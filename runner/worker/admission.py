@@ -6,7 +6,7 @@ Hides who has the batches sent that bring both.
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from runner.endpoint.rate_limiter import Stopped
 from runner.usage import CostBound
@@ -33,6 +33,8 @@ class Admission:
     _pause_s: float = FIRST_PAUSE_S
     _in_flight: int = 0
     _let_through: bool = False
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Who waits for capacity queues here: at most one looks anew at each change."""
 
     async def reserve(self, bound: CostBound, closed: asyncio.Event | None = None) -> bool:
         """Return once the ledger has reserved for one request what it may come to at most. Then `pool.release` is due.
@@ -60,10 +62,12 @@ class Admission:
     async def wait_for_capacity(self, places: Callable[[], int]) -> None:
         """Return once fewer requests than `places` says are on their way or wait for their acknowledgement.
 
-        Whoever is let through is to `count_in_flight` before anything else is awaited.
+        `places`: the worker's, the same for all who wait. Whoever is let through is to `count_in_flight` before
+        anything else is awaited.
         """
-        while not self._let_through and self._in_flight + self.outbox.unacknowledged >= max(1, places()):
-            await self.outbox.wait_for_change()
+        async with self._turn:
+            while not self._let_through and self._in_flight + self.outbox.unacknowledged >= max(1, places()):
+                await self.outbox.wait_for_change()
 
     @contextmanager
     def count_in_flight(self) -> Iterator[None]:

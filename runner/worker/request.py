@@ -78,10 +78,16 @@ class JudgeRequest:
 
     def with_reply(self, attempts: int, completion: Completion) -> JudgeRequest:
         """The same after so many more attempts, the last of which brought a reply."""
-        after = self.with_attempts(attempts, completion.usage)
+        share = completion.usage.shared(len(self.trials))
         official = self.judge_model.judge.official(completion.text or "")
-        histories = (replace(h, official=official if h.official is None else h.official) for h in after.histories)
-        return replace(after, histories=tuple(histories), notes=self.notes + completion.notes)
+        histories = (
+            replace(
+                h, attempts=h.attempts + attempts, usage=h.usage + share,
+                official=official if h.official is None else h.official,
+            )
+            for h in self.histories
+        )  # fmt: skip
+        return replace(self, histories=tuple(histories), notes=self.notes + completion.notes)
 
     def without_copy(self, skipped: str | None = None) -> JudgeRequest:
         """The same after the reformat model gave none; `skipped`: why nothing was sent to it."""

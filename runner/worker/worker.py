@@ -5,6 +5,7 @@ ledger that is gone for good leave `run`.
 """
 
 import asyncio
+import gc
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,6 +45,9 @@ class Worker:
             places=lambda: sum(each.limiter.lease.in_flight for each in accounts.values()),
         )  # fmt: skip
         self._stopping = False
+        # What was imported stays. Without this the collector looks at all of it again and again: 7 % of a run's CPU.
+        gc.collect()
+        gc.freeze()
 
     def check(self) -> list[str]:
         """What is missing on this machine before anything can be paid: a key's variable or file. Empty: nothing."""
