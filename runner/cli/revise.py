@@ -51,7 +51,7 @@ def rescore(run_directory: RunArgument, config: ConfigOption = None, as_json: Js
     say(f"next: jurybox report {run_directory}")
     if stopped is not None:
         raise stopped
-    if report.complete and report.over_limit:
+    if report.complete and report.too_many_unscored:
         raise typer.Exit(3)
 
 

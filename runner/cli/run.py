@@ -185,7 +185,7 @@ def describe_published(session: Session, stopped: JuryboxError | None, quiet: bo
 def conclude(stopped: JuryboxError | None, report: Report) -> None:
     if stopped is not None:
         raise stopped
-    if report.over_limit:
+    if report.too_many_unscored:
         raise typer.Exit(3)
 
 

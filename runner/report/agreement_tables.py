@@ -12,6 +12,7 @@ PEOPLE = "people"
 
 HEADERS = {
     "accuracy": "accuracy",
+    "strict_accuracy": "strict",
     "kappa": "kappa",
     "balanced_accuracy": "balanced",
     "mcc": "MCC",
@@ -23,8 +24,11 @@ HEADERS = {
     "weighted_kappa": "weighted kappa",
 }
 _SHARES = ("accuracy", "exact")
+_ENDLESS = ("strict_accuracy",)
+"""Measures whose interval is in the document only."""
 _RAW = ("mae", "rmse", "exact", "weighted_kappa")
 _MEANINGS = {
+    "strict_accuracy": "strict: accuracy where trials judged without a score count as disagreement",
     "kappa": "kappa: Cohen's",
     "balanced_accuracy": "balanced: accuracy averaged over the two classes of the label",
     "auroc": "AUROC: how often an answer with a yes label gets the higher score",
@@ -44,13 +48,18 @@ def agreement_tables(report: Report) -> list[Table]:
     levels = [entry for entry in numbers if "exact" in entry.metrics and entry.metrics["exact"].value is not None]
     choices = [entry for entry in agreements if entry.kind == "choice"]
     tables = [
-        _table(report, "", cut, ("accuracy", "kappa"), errors=True),
+        _table(report, "", cut, _strictly(cut), errors=True),
         _table(report, ": classes and ranking", ranked, ("balanced_accuracy", "auroc", "mcc")),
         _table(report, ": scores", scored, ("spearman", "mae", "rmse")),
         _table(report, ": levels", levels, ("exact", "weighted_kappa")),
-        _table(report, ": choices", choices, ("accuracy", "kappa")),
+        _table(report, ": choices", choices, _strictly(choices)),
     ]
     return [table for table in tables if table.rows]
+
+
+def _strictly(entries: Sequence[Agreement]) -> Sequence[str]:
+    strict = any("strict_accuracy" in entry.metrics for entry in entries)
+    return ("accuracy", *["strict_accuracy"] * strict, "kappa")
 
 
 def _table(
@@ -58,14 +67,15 @@ def _table(
 ) -> Table:
     columns = [*names("judge", "model", "system", "label"), TableColumn("n")]
     for name in measures:
-        columns += numbers(HEADERS[name], f"{INTERVAL} {'interval' if name in _SHARES else HEADERS[name]}")
+        ends = f"{INTERVAL} {'interval' if name in _SHARES else HEADERS[name]}"
+        columns += numbers(HEADERS[name], *([] if name in _ENDLESS else [ends]))
     columns += numbers(*["too kind", "too strict"] * errors)
     rows = []
     for entry in entries:
         cells = [entry.judge or PEOPLE, entry.model or NONE, entry.system or "all", label_of(entry), f"{entry.n:,}"]
         for name in measures:
             metric = entry.metrics.get(name)
-            cells += [number(metric.value), interval(metric)] if metric else [NONE, NONE]
+            cells += [number(metric.value if metric else None), *([] if name in _ENDLESS else [interval(metric)])]
         if errors:
             # Of two annotators neither is the judge.
             table = entry.confusion if entry.second is None else None
@@ -79,8 +89,8 @@ def _note(report: Report, entries: Sequence[Agreement], measures: Sequence[str],
     if errors:
         notes.append("too kind: judge yes, human no · too strict: judge no, human yes")
     shares = [HEADERS[name] for name in measures if name in _SHARES]
-    how = "1,000 bootstrap resamples of the pairs" + (f" ({shares[0]}: Wilson)" if shares else "")
-    notes.append(f"intervals: {how}" + (f", {report.dependent} taken as independent" if report.dependent else ""))
+    how = "1,000 bootstrap resamples of the questions" + (f" ({shares[0]}: Wilson, by question)" if shares else "")
+    notes.append(f"intervals: {how}")
     if any(entry.second for entry in entries):
         notes.append(f"{PEOPLE}: annotators with each other, each item once")
     about: dict[str, list[str]] = {}

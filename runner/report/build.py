@@ -15,11 +15,10 @@ from runner.ledger.ledger import Ledger
 from runner.publishing.result_frames import COLUMNS, attempt_frames, judgment_frames
 from runner.stats.agreement import agreement, people, people_agreement
 from runner.stats.batch_effects import BatchEffect, batch_effects
-from runner.stats.clustered_errors import ClusterSums
 from runner.stats.counting import Counts, add, count, count_echoes, over_limit
 from runner.stats.injection_stats import injection_stats
 from runner.stats.malformed_examples import BEGINNING, END, top_examples
-from runner.stats.metrics import Latency, latencies, results
+from runner.stats.metrics import Latency, latencies, results, unscored_effects
 from runner.stats.model_drift import served_versions
 from runner.stats.parse_stats import Call, ParsePaths, coercions, first_replies, parse_paths, step_calls
 from runner.stats.summaries import PAIR
@@ -42,10 +41,8 @@ def build(
     scales = {judge.name: judge.scales() for judge in judges.values()}
     choices = {judge.name: judge.choices for judge in judges.values() if judge.choices}
     choosing = {name: judges[name].verdict_fields[0] for name in choices}
-    # Repeats are several judgments of every answer.
-    questions = ClusterSums(staged.coverage if config.repeats > 1 else staged.several, scales)
     failures = Failures()
-    frames = failures.watch(questions.watch(judgment_frames(staged, ledger, config, judges)))
+    frames = failures.watch(judgment_frames(staged, ledger, config, judges))
     # One without trials first, for there may be none.
     counts = add(count(frame, labels, scales, choosing) for frame in chain([pl.DataFrame(schema=COLUMNS)], frames))
     own = [row for row in ledger.shards() if not staged.is_control(row.shard.first_row)]
@@ -53,6 +50,7 @@ def build(
     notes = counts["notes"].sort("n", "code", descending=[True, False])
     macro = {judge.name: judge.slices.macro for judge in judges.values()}
     order = _order(config, judges)
+    entries = _sorted(results(counts, scales, macro, choices), order)
     return Report(
         name=name,
         directory=str(directory),
@@ -72,10 +70,9 @@ def build(
             for system, (answered, total) in sorted(staged.coverage.items())
         ),
         several=staged.several,
-        clustered=questions.clustered,
         judges=tuple(_judges(judges, staged, counts)),
         models=tuple(_models(config, counts)),
-        results=_sorted(questions.apply(results(counts, scales, macro, choices)), order),
+        results=entries,
         agreement=(
             *_sorted(agreement(counts, labels, scales), order),
             *people_agreement(people(staged, rows, labels), labels),
@@ -90,6 +87,7 @@ def build(
         unsettled=ledger.spending.reserved(),
         susceptibility=_sorted(injection_stats(counts, scales, choices, [kind.name for kind in KINDS]), order),
         over_limit=tuple(OverLimit(*entry) for entry in over_limit(counts, config.max_unscored)),
+        unscored_effects=tuple(unscored_effects(entries)),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runner.stats.estimators import Metric, Rate
+from runner.stats.metrics import Macro
 from runner.stats.summaries import ScoreSummary
 
 NONE = "–"
@@ -49,7 +50,7 @@ def percent(value: float | None, digits: int = 2) -> str:
     return NONE if value is None else f"{value:.{digits}%}"
 
 
-def interval(entry: Rate | ScoreSummary | Metric | None) -> str:
+def interval(entry: Rate | ScoreSummary | Metric | Macro | None) -> str:
     if entry is None or entry.low is None or entry.high is None:
         return NONE
     return f"{entry.low:.4f}–{entry.high:.4f}"

@@ -36,7 +36,7 @@ def to_json(report: Report) -> dict[str, Any]:
                 for part in report.coverage
             ],
         },
-        "intervals": {"clustered": report.clustered, "questions_with_several_answers": dict(report.several)},
+        "questions_with_several_answers": dict(report.several),
         "results": [_result(result) for result in report.results],
         "agreement": [_agreement(entry) for entry in report.agreement],
         "batches": [asdict(entry) | _values(entry, "size_matters", "place_matters") for entry in report.batches],
@@ -52,6 +52,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "injection": [_injection(entry) for entry in report.susceptibility],
         "costs": [_cost(cost) for cost in report.costs],
         "over_limit": [asdict(entry) for entry in report.over_limit],
+        "unscored_effects": [asdict(entry) for entry in report.unscored_effects],
     }
 
 

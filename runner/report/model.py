@@ -9,7 +9,7 @@ from runner.stats.agreement import Agreement
 from runner.stats.batch_effects import BatchEffect
 from runner.stats.injection_stats import InjectionStats
 from runner.stats.malformed_examples import MalformedExample
-from runner.stats.metrics import Latency, Result
+from runner.stats.metrics import Latency, Result, UnscoredEffect
 from runner.stats.model_drift import ServedVersion
 from runner.stats.parse_stats import FirstReplies, ParsePaths, StepCalls
 from runner.usage import CostBound, Usage
@@ -127,8 +127,6 @@ class Report:
     coverage: tuple[Coverage, ...]
     several: Mapping[str, int]
     """System → questions to which it has several answers, where there are any."""
-    clustered: bool
-    """Whether the intervals of overall shares and means take the judgments about one question as a cluster."""
     judges: tuple[JudgeFacts, ...]
     models: tuple[ModelFacts, ...]
     results: tuple[Result, ...]
@@ -148,6 +146,8 @@ class Report:
     susceptibility: tuple[InjectionStats, ...]
     """What judges made of control items, and of items whose text may be meant to steer them."""
     over_limit: tuple[OverLimit, ...]
+    unscored_effects: tuple[UnscoredEffect, ...]
+    """Results that trials without a score could move by more than their intervals are wide."""
 
     def __repr__(self) -> str:
         return f"Report({self.name!r}: {self.status}, {self.done:,} of {self.planned:,} trials judged)"
@@ -186,6 +186,11 @@ class Report:
         return sum(result.overall.unscored for result in self.results)
 
     @property
+    def too_many_unscored(self) -> bool:
+        """Whether what has no score is more than was allowed, or than the results bear: a run then ends with 3."""
+        return bool(self.over_limit or self.unscored_effects)
+
+    @property
     def failed(self) -> int:
         return sum(result.overall.failed + result.overall.poisoned for result in self.results)
 
@@ -213,6 +218,6 @@ class Report:
         return self.joined or len(answering) < 2 or sum(part.answered for part in answering) > distinct
 
     @property
-    def dependent(self) -> str | None:
-        """Which judgments are not independent of each other: those of `answers` to one question, or `repeats`."""
-        return "answers to one question" if self.several else "repeats" if self.repeats > 1 else None
+    def several_to_a_question(self) -> bool:
+        """Whether a system's judgments of one question are several: of several answers, or repeats."""
+        return bool(self.several) or self.repeats > 1

@@ -1,14 +1,16 @@
 """What a reader must know before the numbers: one sentence each, most important first."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from runner.stats.batch_effects import BatchEffect, BatchPart
 from runner.stats.injection_stats import InjectionStats
+from runner.stats.metrics import UnscoredEffect
 from runner.stats.model_drift import ServedVersion
-from runner.stats.parse_stats import Bias, ParsePaths
-from runner.stats.significance import BEYOND_CHANCE, LEAST_GROUP
+from runner.stats.parse_stats import ParsePaths
+from runner.stats.significance import BEYOND_CHANCE, LEAST_GROUP, Comparison
 from runner.usage import CostBound
 
 from .formatting import counted, p_value, usd
@@ -48,6 +50,15 @@ def _run_notices(report: Report) -> Iterator[str]:
             "SIMULATED: these verdicts say nothing about the systems; "
             f"the judge ({', '.join(simulated)}) was jurybox's simulated endpoint."
         )
+    if effects := report.unscored_effects:
+        moved = "; ".join(
+            f"{_result(report, each)} {each.worst:.4f} to {each.best:.4f}" for each in effects[:MOST_NAMED]
+        )
+        more = f"; and {len(effects) - MOST_NAMED:,} more" if len(effects) > MOST_NAMED else ""
+        yield (
+            f"UNSCORED: {moved}{more}: so far could trials without a score move results, more than their intervals are "
+            "wide. Which replies cannot be read may go with what they say."
+        )
     for over in report.over_limit:
         trials = f"{over.unscored:,} of {over.planned:,} trials ({over.unscored / over.planned:.2%})"
         limit = f"max_unscored is {report.max_unscored:.2%}"
@@ -59,6 +70,13 @@ def _run_notices(report: Report) -> Iterator[str]:
         )
     if report.sample is not None:
         yield f"A {report.sample}, was judged."
+
+
+def _result(report: Report, of: UnscoredEffect) -> str:
+    """By the names that tell it from other results."""
+    names = zip((of.judge, of.model, of.system), ("judge", "model", "system"), strict=True)
+    held = [name for name, kind in names if len({getattr(result, kind) for result in report.results}) > 1]
+    return " × ".join([*held, of.of])
 
 
 def _judge_notices(report: Report) -> Iterator[str]:
@@ -98,18 +116,9 @@ def _cost_notices(report: Report) -> Iterator[str]:
 def _interval_notices(report: Report) -> Iterator[str]:
     if report.several:
         counts = ", ".join(f"{system} {questions:,}" for system, questions in sorted(report.several.items()))
-        yield f"Questions with several answers: {counts}; {_intervals_take(report, 'answers')}."
+        yield f"Questions with several answers: {counts}; intervals are clustered by question."
     if report.repeats > 1:
-        yield f"Every item is judged {report.repeats} times; {_intervals_take(report, 'repeats')}."
-
-
-def _intervals_take(report: Report, what: str) -> str:
-    if not report.clustered:
-        return f"intervals take the {what} as independent"
-    return (
-        "the intervals of overall accuracy, shares of yes and means are clustered by question, "
-        f"all others take the {what} as independent"
-    )
+        yield f"Every item is judged {report.repeats} times; intervals are clustered by question."
 
 
 def _empty(report: Report, part: Coverage) -> str:
@@ -129,17 +138,26 @@ def _reading_notices(reading: ParseSummary) -> Iterator[str]:
         if thinking := dict.fromkeys(entry.model for entry in cut if entry.reasoning_tokens):
             text += f" The reasoning of {', '.join(thinking)} counts towards max_tokens: it needs room for both."
         yield text
-    if biased := [(entry, bias) for entry in reading.ways for bias in entry.biases if bias.p < BEYOND_CHANCE]:
-        differences = "; ".join(_difference(entry, bias) for entry, bias in biased)
+    if biased := [text for entry in reading.ways for text in _differences(entry)]:
         yield (
-            "Verdicts that were read strictly and all others differ beyond chance: "
-            f"{differences}. How a reply is written may go with what it says: mind the bounds."
+            "Verdicts that were read strictly and others differ beyond chance, within systems: "
+            f"{'; '.join(biased)}. How a reply is written may go with what it says: mind the bounds."
         )
 
 
-def _difference(entry: ParsePaths, bias: Bias) -> str:
-    values = "" if bias.strict is None or bias.rest is None else f" {bias.strict:.4f} and {bias.rest:.4f}"
-    return f"{entry.judge} × {entry.model}: {bias.of}{values} ({p_value(bias.p)})"
+def _differences(entry: ParsePaths) -> Iterator[str]:
+    """What all others come to, and each way of them alone, of which some are low by chance where there are many."""
+    whose = f"{entry.judge} × {entry.model}: "
+    against = [(way.way, each) for way in entry.ways for each in way.against_strict]
+    yield from (whose + _difference(bias) for bias in entry.biases if bias.p < BEYOND_CHANCE)
+    for way, each in against:
+        if each.p * len(against) < BEYOND_CHANCE:
+            yield f"{whose}{way}, {_difference(replace(each, value=each.other, other=each.value))}"
+
+
+def _difference(bias: Comparison) -> str:
+    values = "" if bias.value is None or bias.other is None else f" {bias.value:.4f} and {bias.other:.4f}"
+    return f"{bias.of}{values} ({p_value(bias.p)})"
 
 
 def _drift_notices(parts: Sequence[ServedVersion]) -> Iterator[str]:

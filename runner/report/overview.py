@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from runner.stats.agreement import Agreement
-from runner.stats.metrics import Line
+from runner.stats.metrics import Line, Result
 
 from .agreement_tables import HEADERS, PEOPLE, label_of
 from .formatting import NONE, Table, counted, interval, names, number, numbers, percent, usd
@@ -33,15 +33,23 @@ def score_overview(report: Report) -> Table:
     ]
     measures = {what for _, _, what, _, _ in scores}
     several = len({name for _, name, *_ in scores}) > 1
+    effects = {(each.judge, each.model, each.system, each.of): each for each in report.unscored_effects}
+
+    def bounds(result: Result, name: str) -> list[str]:
+        effect = effects.get((result.judge, result.model, result.system, name))
+        return [f"{effect.worst:.4f}–{effect.best:.4f}" if effect else NONE] * bool(effects)
+
     rows = [
         (
             result.judge, result.model, result.system, *([name] if several else []), number(value), ends,
-            f"{result.overall.scored:,}", _unscored(result.overall),
+            f"{result.overall.scored:,}", _unscored(result.overall), *bounds(result, name),
         )
         for result, name, _, value, ends in scores
     ]  # fmt: skip
     columns = names("judge", "model", "system", *["score"] * several)
     columns += numbers(measures.pop() if len(measures) == 1 else "value", "95 % interval", "n", "unscored")
+    # What they could make of it, where that is more than chance could.
+    columns += numbers(*["if unscored count"] * bool(effects))
     title = "Scores" if several or not scores else f"Scores: {scores[0][1]}"
     return Table(title, tuple(columns), tuple(rows))
 

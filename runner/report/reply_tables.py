@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from runner.stats.batch_effects import BatchEffect, BatchPart
 from runner.stats.estimators import Rate
 from runner.stats.parse_stats import UNSCORED, FirstReplies, ParsePath, ParsePaths
-from runner.stats.significance import LEAST_GROUP
+from runner.stats.significance import LEAST_GROUP, Comparison
 
 from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, p_value, percent, usd
 from .model import Report
@@ -49,18 +49,21 @@ def parse_paths(report: Report) -> Table:
     scores = list(dict.fromkeys(name for way in paths for name in (*way.scores, *way.choices)))
     scores = scores if len(scores) <= MANY_SCORES else []
     single = len(scores) == 1
+    tested = any(way.against_strict for entry in entries for way in entry.ways)
     rows = [
         (
             entry.judge, entry.model, *([entry.parser_version] if several else []), _WAYS.get(way.way, way.way),
             f"{way.trials.hits:,}", percent(way.trials.value), *(number(_value(way, name)) for name in scores),
-            *([interval(way.scores.get(scores[0]) or way.choices.get(scores[0]))] if single else []), _detail(way),
+            *([interval(way.scores.get(scores[0]) or way.choices.get(scores[0]))] if single else []),
+            *([", ".join(_p(each, single) for each in way.against_strict) or NONE] if tested else []), _detail(way),
         )
         for entry in entries
         for way in entry.ways
         if any(each.way not in ("strict", *UNSCORED) for paths in entries for each in paths.ways)
     ]  # fmt: skip
     columns = names("judge", "model", *["parser"] * several, "how the reply was read")
-    columns += [*numbers("trials", "share", *scores, *["95 % interval"] * single), *names("in detail")]
+    columns += [*numbers("trials", "share", *scores, *["95 % interval"] * single, *["against strict"] * tested)]
+    columns += names("in detail")
     notes = [f"{', '.join(scores)}: share of yes, or mean, of these verdicts alone"] if scores else []
     notes += _parse_path_tests(entries)
     note = " · ".join(notes) + _versions(report, entries)
@@ -129,13 +132,17 @@ def _parse_path_tests(entries: tuple[ParsePaths, ...]) -> list[str]:
     tested = [entry for entry in entries if entry.biases]
     if not tested:
         return []
-    how = dict.fromkeys(bias.test for entry in tested for bias in entry.biases)
     values = (
         (f"{entry.judge} × {entry.model} " if len(entries) > 1 else "")
         + ", ".join(f"{bias.of} {p_value(bias.p)}" for bias in entry.biases)
         for entry in tested
     )
-    return [f"strict against all others ({', '.join(how)}): {'; '.join(values)}"]
+    how = "within systems, clustered by question; each way alone: against strict"
+    return [f"strict against all others ({how}): {'; '.join(values)}"]
+
+
+def _p(bias: Comparison, single: bool) -> str:
+    return p_value(bias.p) if single else f"{bias.of} {p_value(bias.p)}"
 
 
 def _versions(report: Report, entries: tuple[FirstReplies, ...] | tuple[ParsePaths, ...]) -> str:

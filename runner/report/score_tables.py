@@ -51,12 +51,8 @@ def _official(line: Line) -> str:
 
 
 def _clusters(report: Report) -> str:
-    """The end of a note: that intervals are clustered, or take as independent what is not."""
-    return " · intervals: clustered by question" if report.clustered else _independent(report)
-
-
-def _independent(report: Report, whose: str = "intervals") -> str:
-    return f" · {whose}: {report.dependent} taken as independent" if report.dependent else ""
+    """The end of a note: that intervals are clustered, where there is something to cluster."""
+    return " · intervals: clustered by question" * report.several_to_a_question
 
 
 def _shares(report: Report, correct: bool) -> Table:
@@ -94,7 +90,7 @@ def _means(report: Report, scores: Sequence[Entry]) -> Table:
     ]  # fmt: skip
     columns = [*names("judge", "model", "system", "score"), *numbers("mean", "95 % interval", "sd", "worst", "best")]
     note = (
-        "mean: over scored trials, with the normal interval (rough below 30) · worst, best: the mean if every trial "
+        "mean: over scored trials, with Student's interval · worst, best: the mean if every trial "
         "judged without a score were at that end of the scale · sd: standard deviation"
     )
     if any(score.n > 1 and score.low is None for _, _, score in scores):
@@ -113,7 +109,7 @@ def _high_scores(report: Report, scores: Sequence[Entry]) -> Table:
     ]  # fmt: skip
     columns = [*names("judge", "model", "system", "score"), *numbers("share", "95 % interval", "strict", "n")]
     note = "share: of the scored trials · strict: trials judged without a score do not reach it"
-    return Table("High scores", tuple(columns), tuple(rows), note + _independent(report))
+    return Table("High scores", tuple(columns), tuple(rows), note + _clusters(report))
 
 
 def _choices(report: Report) -> Table:
@@ -123,7 +119,7 @@ def _choices(report: Report) -> Table:
         for label, share in result.choices.items()
     ]
     columns = [*names("judge", "model", "system", "choice"), *numbers("trials", "share", "95 % interval")]
-    return Table("Choices", tuple(columns), tuple(rows), "share: of the scored trials" + _independent(report))
+    return Table("Choices", tuple(columns), tuple(rows), "share: of the scored trials" + _clusters(report))
 
 
 def value_tables(report: Report) -> Iterator[Table]:
@@ -191,14 +187,12 @@ def _slices_of(report: Report, result: Result, score: str, ending: str) -> Table
     columns += numbers(*([] if whole.threshold is None else [f"≥ {whole.threshold:g}"]), *["official"] * published)
     sums = [row("overall", result.overall)]
     if macro := result.macro.get(score):
-        cells = ["task-averaged", NONE, number(macro.value), NONE, number(macro.strict)]
+        cells = ["task-averaged", NONE, number(macro.value), interval(macro), number(macro.strict)]
         cells += [NONE] * (len(columns) - len(cells) - published)
         sums.append((*cells, *([number(result.macro_official)] if published else [])))
     sums += [row(name, line) for name, line in result.slices.items()]
     rows = [row(NO_GROUP if name is None else name, line) for name, line in result.groups.items()]
-    # Slices may cut through a question, and are not clustered as the whole is.
-    whose = "intervals of slices" if report.clustered else "intervals"
-    note = (_macro_note(result) + _independent(report, whose)).removeprefix(" · ")
+    note = (_macro_note(result) + _clusters(report)).removeprefix(" · ")
     title = f"Slices: {result.judge} × {result.model} × {result.system}{ending}"
     return Table(title, tuple(columns), (*rows, *sums), note, sums=len(sums))
 

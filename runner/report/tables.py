@@ -11,7 +11,7 @@ from runner.stats.significance import LEAST_GROUP
 
 from .agreement_tables import agreement_tables
 from .failures import STATES, pick_by_kind
-from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, usd
+from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, p_value, usd
 from .model import Cost, Report
 from .reply_tables import batches, calls, first_replies, flags, parse_paths, unreadable_replies
 from .score_tables import coverage, reasons, score_tables, slice_tables, trials, value_tables
@@ -105,6 +105,13 @@ def _suspects(report: Report) -> Table:
         "suspect: the judged text imitates the reply or the prompt, holds control tokens of a chat, or gives the judge "
         "orders; it was judged as it stands · share, or mean: of the scored ones"
     )
+    tests = [
+        f"{entry.judge} × {entry.model} {each.of} {p_value(each.p)}"
+        for entry in report.susceptibility
+        for each in entry.differences
+    ]
+    if tests:
+        note += f" · suspects against all others (within systems, clustered by question): {', '.join(tests)}"
     return Table("Injection suspects", _group_columns("items"), tuple(rows), note)
 
 

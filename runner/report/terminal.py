@@ -40,6 +40,8 @@ _TEXT_WIDTH = 24
 _HEADER_WIDTH = 14
 _GAP = 2
 _IDENTITY = ("judge", "model", "system")
+_ALARMING = ("SIMULATED", "INCOMPLETE", "UNSCORED")
+"""How notices begin that everyone must see."""
 
 
 def to_terminal(
@@ -124,7 +126,9 @@ class _Printer:
         self._console.print()
         for notice in attention:
             line = textwrap.shorten(notice, self._width, placeholder=" …", break_on_hyphens=False)
-            self._print_line(line, "bold yellow" if notice.startswith(("SIMULATED", "INCOMPLETE")) else "yellow")
+            self._print_line(
+                line, "bold yellow" if notice.startswith(("SIMULATED", "INCOMPLETE", "UNSCORED")) else "yellow"
+            )
         if more := len(self._notices) - len(attention):
             self._print_line(self._how_many_more(more, NOTICES), "yellow")
         if attention:

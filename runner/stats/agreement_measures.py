@@ -3,31 +3,23 @@
 A table of pairs is two arrays of values and one row of weights for each weighting: the counts as they are, or those of
 a resample. NaN means that the measure is undefined under that weighting.
 
-Intervals without a formula are a percentile bootstrap over the table of joint counts, with a fixed seed, so that a
-report says the same each time. Pairs are taken as independent of each other. Up to `CELLS` distinct pairs a resample is
-a multinomial draw of the counts; above that (scores without levels) one of `PICKS` pairs, whose deviations from the
-value are shrunk by the root of `PICKS` / n (the m-out-of-n bootstrap).
-
 A side says yes or no (1 and 0), gives a number, or chooses a text. What is graded can be cut at a threshold. Of a judge
 and people the people are right; of two people neither is: measures that take one side for the truth are left out.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from judges import Scale
 
-from .estimators import Confusion, Metric, rate
-
-Values = NDArray[Any]
-Weights = NDArray[np.float64]
-"""A row for each weighting, a column for each pair."""
-Measured = NDArray[np.float64]
-"""One number for each weighting."""
+from .estimators import Confusion, Metric, rate, unweighted_interval
+from .question_bootstrap import Interval, Joint, Measure, Measured, Values, Weights, intervals, sum_by
 
 
 def kappa(left: Values, right: Values, weights: Weights) -> Measured:
@@ -143,72 +135,9 @@ def _constant(values: Values, weights: Weights) -> NDArray[np.bool_]:
     return np.asarray((_by_level(weights, place, levels) > 0).sum(axis=1) <= 1)
 
 
-DRAWS = 1_000
-CELLS = 2_000
-PICKS = 2_000
-SEED = 0
-DEFINED = 0.9
-"""Least share of the resamples under which a measure must be defined to have an interval."""
-_CHUNK = 100
-
-Measure = Callable[[Values, Values, Weights], Measured]
-
-
-class Interval(NamedTuple):
-    """Its ends, or why there is none."""
-
-    low: float | None
-    high: float | None
-    reason: str | None = None
-
-
-def intervals(
-    left: Values, right: Values, counts: Weights, measures: Mapping[str, tuple[Measure, float]]
-) -> dict[str, Interval]:
-    """The interval of each measure. `measures`: name → the measure and its value over all pairs."""
-    draw = _multinomial if len(counts) <= CELLS else _picks
-    drawn: dict[str, list[Measured]] = {name: [] for name in measures}
-    for x, y, weights in draw(left, right, counts) if measures else ():
-        for name, (measure, _) in measures.items():
-            drawn[name].append(measure(x, y, weights))
-    shrink = 1.0 if len(counts) <= CELLS else float(np.sqrt(PICKS / counts.sum()))
-    drawn_of = {name: np.concatenate(each) for name, each in drawn.items()}
-    return {name: _interval(value + (drawn_of[name] - value) * shrink) for name, (_, value) in measures.items()}
-
-
-def _interval(values: Measured) -> Interval:
-    known = values[~np.isnan(values)]
-    if len(known) < DEFINED * len(values):
-        return Interval(None, None, "it is undefined in many resamples")
-    if np.ptp(known) < 1e-12:
-        return Interval(None, None, "every resample gives the same value")
-    low, high = np.quantile(known, (0.025, 0.975))
-    return Interval(float(low), float(high))
-
-
-Draws = Iterator[tuple[Values, Values, Weights]]
-
-
-def _multinomial(left: Values, right: Values, counts: Weights) -> Draws:
-    """All pairs, a few resamples at a time."""
-    rng = np.random.default_rng(SEED)
-    n = int(counts.sum())
-    for start in range(0, DRAWS, _CHUNK):
-        size = min(_CHUNK, DRAWS - start)
-        yield left, right, rng.multinomial(n, counts / n, size=size).astype(np.float64)
-
-
-def _picks(left: Values, right: Values, counts: Weights) -> Draws:
-    """One resample at a time: `PICKS` pairs of weight one each."""
-    rng = np.random.default_rng(SEED)
-    ends = np.cumsum(counts)
-    once = np.ones((1, PICKS))
-    for _ in range(DRAWS):
-        # Sorted, since looking up neighbours is much faster.
-        picked = np.searchsorted(ends, np.sort(rng.random(PICKS)) * ends[-1], side="right")
-        yield left[picked], right[picked], once
-
-
+LEAST_OF_CLASS = 10
+"""With fewer questions of one class of the human labels no resample shows how much more they could differ."""
+CLASSES = {"auroc", "balanced_accuracy"}
 LEVELS = 20
 """Up to so many different values are levels, of which two sides can name the same."""
 
@@ -241,22 +170,58 @@ class _Table:
     left: Values
     right: Values
     counts: Weights
+    joint: Joint
     people: bool
 
-    def share(self) -> Metric:
-        """The share of pairs that are the same, with its Wilson interval."""
-        same = rate(int(self.counts[self.left == self.right].sum()), int(self.counts.sum()))
-        return Metric(same.value, same.low, same.high, None)
+    def share(self, unscored: Unscored | None = None) -> Metric:
+        """The share of pairs that are the same, with its Wilson interval; `unscored` ones are not."""
+        same = self.left == self.right
+        n = int(self.counts.sum()) + (unscored.n if unscored else 0)
+        clusters = self.joint.clusters(same, unscored.by_question if unscored else None)
+        found = rate(int(self.counts[same].sum()), n, clusters)
+        return Metric(found.value, found.low, found.high, None)
 
     def measured(self, *names: str) -> dict[str, Metric]:
         """Each measure with its bootstrap interval; where it is undefined, why."""
         values = {name: float(_MEASURES[name](self.left, self.right, self.counts[None, :])[0]) for name in names}
-        known = {name: (_MEASURES[name], value) for name, value in values.items() if not np.isnan(value)}
-        ends = intervals(self.left, self.right, self.counts, known)
+        rare, questions = self._rarest_class(), len(np.unique(self.joint.question))
+        known = {
+            name: (_MEASURES[name], value, rare if name in CLASSES else questions)
+            for name, value in values.items()
+            if not np.isnan(value)
+        }
+        too_rare = CLASSES & known.keys() if rare < LEAST_OF_CLASS else set()
+        reason = f"fewer than {LEAST_OF_CLASS} questions have a human label of one class"
+        drawn = {name: known[name] for name in known if name not in too_rare}
+        ends = intervals(self.left, self.right, self.counts, self.joint, drawn)
+        ends |= dict.fromkeys(too_rare, Interval(None, None, reason))
+        if not too_rare and not self.people and set(self.left) <= {0.0, 1.0}:
+            ends |= {name: self._at_least_wilson(ends[name]) for name in CLASSES & known.keys()}
         return {
             name: Metric(value, *ends[name]) if name in known else Metric(None, None, None, self._why_undefined(name))
             for name, value in values.items()
         }
+
+    def _rarest_class(self) -> int:
+        """Questions with a yes on the right side, or with a no, whichever are fewer."""
+        yes = (self.right == 1)[self.joint.pair]
+        return min(len(np.unique(self.joint.question[side])) for side in (yes, ~yes))
+
+    def _at_least_wilson(self, ends: Interval) -> Interval:
+        """Not narrower than follows from the share right of each class: few errors make resamples too much alike."""
+        shares = []
+        for value in (0, 1):
+            of_class = self.right == value
+            same = of_class & (self.left == value)
+            held = Joint(
+                self.joint.question, self.joint.pair, self.joint.n * of_class[self.joint.pair], self.joint.questions
+            )
+            share = rate(int(self.counts[same].sum()), int(self.counts[of_class].sum()), held.clusters(same))
+            shares.append((share.value, share.low, share.high))
+        low, high = unweighted_interval(shares)
+        if ends.low is None or ends.high is None or low is None or high is None:
+            return ends
+        return Interval(min(low, ends.low), max(high, ends.high))
 
     def _why_undefined(self, name: str) -> str:
         if name in ("kappa", "weighted_kappa"):
@@ -281,24 +246,43 @@ _ALL_MEASURES: tuple[Any, ...] = (kappa, balanced_accuracy, mcc, auroc, spearman
 _MEASURES: Mapping[str, Measure] = {measure.__name__: measure for measure in _ALL_MEASURES}
 
 
-def compare_choices(pairs: CountedPairs, people: bool) -> dict[str, Metric]:
+@dataclass(frozen=True, slots=True)
+class Unscored:
+    """Trials with a label that were judged without a score."""
+
+    n: int
+    by_question: Weights
+    """Of each question of the joint counts."""
+
+
+def compare_choices(
+    pairs: CountedPairs, people: bool, joint: Joint | None = None, unscored: Unscored | None = None
+) -> dict[str, Metric]:
     """The measures of two sides that choose."""
     names = {name: place for place, name in enumerate(sorted({str(side) for pair, _ in pairs for side in pair}))}
-    table = _table([((float(names[str(x)]), float(names[str(y)])), n) for (x, y), n in pairs], people)
-    return {"accuracy": table.share(), **table.measured("kappa")}
+    table = _table([((float(names[str(x)]), float(names[str(y)])), n) for (x, y), n in pairs], people, joint)
+    return {**_accuracy(table, unscored), **table.measured("kappa")}
 
 
 def compare_numbers(
-    pairs: CountedPairs, left: Side, right: Side, people: bool
+    pairs: CountedPairs,
+    left: Side,
+    right: Side,
+    people: bool,
+    joint: Joint | None = None,
+    unscored: Unscored | None = None,
 ) -> tuple[dict[str, Metric], Confusion | None]:
-    """The measures of two sides of numbers, and their 2x2 table where both are or can be made yes or no."""
-    table = _table(pairs, people)
+    """The measures of two sides of numbers, and their 2x2 table where both are or can be made yes or no.
+
+    `joint`: the pairs by question; without it each is of a question of its own.
+    """
+    table = _table(pairs, people, joint)
     metrics: dict[str, Metric] = {}
     confusion = None
     cut = left.can_be_cut and right.can_be_cut
     if cut:
-        small, confusion = _two_by_two(left.cut(table.left), right.cut(table.right), table.counts, people)
-        metrics["accuracy"] = small.share()
+        small, confusion = _two_by_two(left.cut(table.left), right.cut(table.right), table)
+        metrics |= _accuracy(small, unscored)
         if people:
             metrics |= small.measured("kappa", "mcc")
         else:
@@ -316,16 +300,30 @@ def compare_numbers(
     return metrics, confusion
 
 
-def _table(pairs: CountedPairs, people: bool) -> _Table:
+def _accuracy(table: _Table, unscored: Unscored | None) -> dict[str, Metric]:
+    """Over the scored trials; and strictly, where trials without a score count as disagreement."""
+    metrics = {"accuracy": table.share()}
+    return metrics | {"strict_accuracy": table.share(unscored)} if unscored and unscored.n else metrics
+
+
+def _table(pairs: CountedPairs, people: bool, joint: Joint | None = None) -> _Table:
     left = np.array([pair[0] for pair, _ in pairs], dtype=np.float64)
     right = np.array([pair[1] for pair, _ in pairs], dtype=np.float64)
-    return _Table(left, right, np.array([n for _, n in pairs], dtype=np.float64), people)
+    counts = np.array([n for _, n in pairs], dtype=np.float64)
+    if joint is None:
+        n = int(counts.sum())
+        places = np.repeat(np.arange(len(counts)), counts.astype(np.intp))
+        joint = Joint(np.arange(n), places, np.ones(n), n)
+    return _Table(left, right, counts, joint, people)
 
 
-def _two_by_two(left: Values, right: Values, counts: Weights, people: bool) -> tuple[_Table, Confusion]:
-    cells = [(x, y) for x in (1.0, 0.0) for y in (1.0, 0.0)]
-    summed = [int(counts[(left == x) & (right == y)].sum()) for x, y in cells]
-    return _table([(cell, n) for cell, n in zip(cells, summed, strict=True) if n], people), Confusion(*summed)
+def _two_by_two(left: Values, right: Values, table: _Table) -> tuple[_Table, Confusion]:
+    places = (2 * (left == 0) + (right == 0)).astype(np.intp)
+    counts = sum_by(places, table.counts, 4)
+    held = np.flatnonzero(counts)
+    joint = table.joint.put(np.searchsorted(held, places))
+    sides = 1.0 - held // 2, 1.0 - held % 2
+    return _Table(*sides, counts[held], joint, table.people), Confusion(*(int(n) for n in counts))
 
 
 def _has(scale: Scale, value: float) -> bool:

@@ -17,7 +17,7 @@ from judges import Scale
 from .counting import Counts
 from .estimators import Rate, rate
 from .significance import BEYOND_CHANCE, Difference, differ
-from .summaries import PAIR, ScoreSummary, Subset, subsets, summarize
+from .summaries import PAIR, ScoreSummary, Subset, subsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,7 @@ def _effect(counts: Counts, of: tuple[str, str, str], scale: Scale, full: int, e
         return sorted((int(at), part) for (at,), part in groups.items())
 
     def parts(groups: list[tuple[int, Subset]]) -> tuple[BatchPart, ...]:
-        return tuple(
-            BatchPart(at, part.n, summarize(part.of_score(score), scale, part.unscored)) for at, part in groups
-        )
+        return tuple(BatchPart(at, part.n, part.score(score, scale)) for at, part in groups)
 
     sizes, places = parted("batch_size", ~alone), parted("batch_position", whole)
     marked = parts(parted("marked", alone))

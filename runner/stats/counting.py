@@ -2,12 +2,12 @@
 
 A frame (see `publishing.result_frames`) is counted by itself with grouped expressions, and the small counts of all
 frames are added: a part of a run and a whole run are the same arithmetic, and a million trials never stand in memory
-together. Nothing here reads a file or divides anything.
+together. So are sums per question, of a sample of the questions where there are very many. Nothing here reads a file or
+divides anything.
 """
 
-import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 import polars as pl
@@ -17,6 +17,7 @@ from runner.labels import Label
 from runner.messages import BLOCK_MARKER
 
 from .estimators import BUCKET_BASE
+from .question_sums import QuestionSample, split_contexts
 from .summaries import FAMILIES, PAIR, RESULT
 
 MAX_VALUES = 21
@@ -25,12 +26,25 @@ MAX_VALUES = 21
 SUSPECT, OTHER = "suspect", "other"
 """Parts of the run's own trials; any other part is a kind of control item."""
 
+_CONTEXT = (
+    *dict.fromkeys(column for family in FAMILIES.values() for column in family if column != "slice"),
+    *("slices", "is_control", "requested", "measure", "name"),
+)
+"""What tells the contexts of sums per question apart: whatever subsets can be told apart by, and what is summed."""
+_LABELLED = (*RESULT, "label", "judged", "human")
+_SAMPLES = {
+    "questions": "contexts",
+    "label_values.questions": "label_values.contexts",
+    "label_choices.questions": "label_choices.contexts",
+}
+"""Table of sums per question → that of their contexts."""
+
 _KEYS: dict[str, tuple[str, ...]] = {
     **FAMILIES,
     **{f"{name}.scores": (*keys, "score") for name, keys in FAMILIES.items()},
     **{f"{name}.choices": (*keys, "choice") for name, keys in FAMILIES.items()},
-    "label_values": (*RESULT, "label", "judged", "human"),
-    "label_choices": (*RESULT, "label", "judged", "human"),
+    "label_values": _LABELLED,
+    "label_choices": _LABELLED,
     "details": (*RESULT, "state", "detail"),
     "values": (*RESULT, "score", "value"),
     "latency": (*PAIR, "bucket"),
@@ -40,7 +54,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
 """Table → the columns that tell its rows apart; all others are counts or sums."""
 
 _COLUMNS = (
-    *(*RESULT, "group", "slices", "state", "reason", "stage", "verdict", "scores", "labels", "notes", "item_id"),
+    *(*RESULT, "group", "slices", "state", "reason", "stage", "verdict", "scores", "labels", "notes", "question_id"),
     *("served_model", "system_fingerprint", "parser_version", "structured", "official_reading", "attempts"),
     *("request_id", "batch_size", "batch_position", "latency_s", "injection_signs"),
 )
@@ -65,10 +79,11 @@ def count(
     own = trials.filter(~pl.col("is_control"))
     done = own.filter(pl.col("state").is_not_null())
     scored = trials.filter(pl.col("state") == "scored")
-    labelled = _explode_labels(scored.filter(~pl.col("is_control")), labels or {})
+    labelled = _explode_labels(done, labels or {})
     entries = explode_map(scored, "scores", "score").join(_scales(scales or {}), on=["judge", "score"], how="left")
     detail = pl.when(pl.col("state") == "scored").then(pl.col("stage")).otherwise(pl.col("reason"))
     bucket = (pl.col("latency_s").log() / math.log(BUCKET_BASE)).ceil().cast(pl.Int64)
+    chosen = _with_choices(scored, choosing or {})
     rows = {
         "label_values": _label_values(labelled),
         "label_choices": _label_choices(labelled),
@@ -80,15 +95,27 @@ def count(
     return {
         **_count_families(trials, "", _STATE_COUNTS),
         **_count_families(entries, "score", _MOMENTS),
-        **_count_families(_with_choices(scored, choosing or {}), "choice", (_N,)),
+        **_count_families(chosen, "choice", (_N,)),
         **{table: part.group_by(_KEYS[table]).agg(_N) for table, part in rows.items()},
         "notes": _count_notes(done),
+        **_sum_questions("questions", _described_sums(trials, entries, chosen), _CONTEXT),
+        **_sum_questions("label_values.questions", rows["label_values"].with_columns(_ONE), _LABELLED),
+        **_sum_questions("label_choices.questions", rows["label_choices"].with_columns(_ONE), _LABELLED),
     }
 
 
 def add(parts: Iterable[Counts]) -> Counts:
     """The counts of all parts, of which there is one at least, together."""
-    return functools.reduce(_add, parts)
+    samples = {table: QuestionSample() for table in _SAMPLES}
+    total: Counts | None = None
+    for part in parts:
+        for table, sample in samples.items():
+            sample.add(part[table], part[_SAMPLES[table]])
+        total = part if total is None else _add(total, part)
+    assert total is not None, "there is one at least"
+    for table, sample in samples.items():
+        total[table], total[_SAMPLES[table]] = sample.tables()
+    return total
 
 
 def _add(total: Counts, part: Counts) -> Counts:
@@ -97,6 +124,7 @@ def _add(total: Counts, part: Counts) -> Counts:
 
 
 _N = pl.len().cast(pl.Int64).alias("n")
+_ONE = pl.lit(1, pl.Int64).alias("n")
 
 _STATE_COUNTS = (
     _N,
@@ -128,6 +156,8 @@ def _describe(frame: pl.DataFrame) -> pl.DataFrame:
     read = pl.col("state").is_in(("scored", "malformed", "refused")) & pl.col("request_id").is_not_null()
     return frame.select(
         *_COLUMNS,
+        pl.col("question_id").hash().alias("question"),
+        pl.col("request_id").is_not_null().alias("requested"),
         control.alias("is_control"),
         pl.col("bisect_depth").fill_null(0),
         pl.when(control).then(kind).otherwise(suspect).alias("part"),
@@ -151,6 +181,34 @@ def _count_families(rows: pl.DataFrame, name: str, sums: Iterable[pl.Expr]) -> d
     more = (name,) if name else ()
     ending = f".{name}s" if name else ""
     return {f"{key}{ending}": part.group_by(*FAMILIES[key], *more).agg(*sums) for key, part in members.items()}
+
+
+def _described_sums(trials: pl.DataFrame, entries: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
+    """What is summed per question: scores, choices, official readings, and trials without a score."""
+
+    def summed(measure: str, rows: pl.DataFrame, name: pl.Expr, total: pl.Expr, reached: pl.Expr) -> pl.DataFrame:
+        named = rows.with_columns(name=name.cast(pl.String), measure=pl.lit(measure))
+        sums = _ONE, total.cast(pl.Float64).alias("total"), reached.cast(pl.Int64).alias("reached")
+        return named.select(*_CONTEXT, "question", *sums)
+
+    none, zero = pl.lit(""), pl.lit(0)
+    unscored = trials.filter(pl.col("state").is_not_null() & (pl.col("state") != "scored"))
+    official = trials.filter(pl.col("official_reading").is_not_null())
+    reached = (pl.col("value") >= pl.col("at_least")).fill_null(False)
+    return pl.concat(
+        [
+            summed("score", entries, pl.col("score"), pl.col("value"), reached),
+            summed("choice", chosen, pl.col("choice"), _ONE, zero),
+            summed("official", official, none, pl.col("official_reading"), zero),
+            summed("unscored", unscored, none, zero, zero),
+        ]
+    )
+
+
+def _sum_questions(table: str, rows: pl.DataFrame, context: Sequence[str]) -> Counts:
+    held, contexts = split_contexts(rows, context)
+    sums = [column for column in ("n", "total", "reached") if column in held.columns]
+    return {table: held.select("context", "question", *sums), _SAMPLES[table]: contexts}
 
 
 def _with_slices(rows: pl.DataFrame) -> pl.DataFrame:
@@ -200,7 +258,7 @@ def explode_map(frame: pl.DataFrame, column: str, name: str) -> pl.DataFrame:
 def _with_choices(scored: pl.DataFrame, choosing: Mapping[str, str]) -> pl.DataFrame:
     """The trials of judges that choose, with their `choice`; `choosing`: judge → the verdict's field that holds it."""
     fields = pl.DataFrame(list(choosing.items()), schema={"judge": pl.String, "field": pl.String}, orient="row")
-    return _read_choices(scored.join(fields, on="judge"), "choice")
+    return _read_choices(scored.filter(pl.col("verdict").is_not_null()).join(fields, on="judge"), "choice")
 
 
 def _read_choices(rows: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -209,28 +267,33 @@ def _read_choices(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     distinct = rows.select("verdict", "field").unique().filter(pl.col("verdict").is_not_null())
     values = [orjson.loads(verdict).get(field) for verdict, field in distinct.rows()]
     texts = [value if isinstance(value, str) else None for value in values]
-    return rows.join(distinct.with_columns(pl.Series(name, texts, pl.String)), on=["verdict", "field"])
+    return rows.join(distinct.with_columns(pl.Series(name, texts, pl.String)), on=["verdict", "field"], how="left")
 
 
 def _label_values(labelled: pl.DataFrame) -> pl.DataFrame:
-    """Scores against the labels that are numbers; yes is 1 and no is 0."""
+    """Scores against the labels that are numbers, yes being 1 and no 0; null for what was judged without a score."""
     number = pl.col("human").replace({"true": "1", "false": "0"}).cast(pl.Float64)
-    entries = explode_map(labelled.filter(~pl.col("chooses")), "scores", "score")
-    return entries.filter(pl.col("score") == pl.col("field")).with_columns(judged=pl.col("value"), human=number)
+    numbers = labelled.filter(~pl.col("chooses")).with_columns(human=number)
+    entries = explode_map(numbers, "scores", "score").filter(pl.col("score") == pl.col("field"))
+    unscored = numbers.filter(pl.col("state") != "scored").with_columns(judged=pl.lit(None, pl.Float64))
+    columns = *_LABELLED, "question"
+    return pl.concat([entries.with_columns(judged=pl.col("value")).select(columns), unscored.select(columns)])
 
 
 def _label_choices(labelled: pl.DataFrame) -> pl.DataFrame:
-    """What verdicts say in words against the labels that are choices."""
-    return _read_choices(labelled.filter(pl.col("chooses")), "judged").filter(pl.col("judged").is_not_null())
+    """What verdicts say in words against the labels that are choices; null for what was judged without a verdict."""
+    choices = _read_choices(labelled.filter(pl.col("chooses")), "judged")
+    columns = *_LABELLED, "question"
+    return choices.filter(pl.col("judged").is_not_null() | (pl.col("state") != "scored")).select(columns)
 
 
-def _explode_labels(scored: pl.DataFrame, labels: Mapping[str, Label]) -> pl.DataFrame:
-    """One row per scored trial and label: the `label`, the `field` it is about, and the `human` value as text."""
+def _explode_labels(done: pl.DataFrame, labels: Mapping[str, Label]) -> pl.DataFrame:
+    """One row per judged trial and label: the `label`, the `field` it is about, and the `human` value as text."""
     rows = [(name, label.score(name), label.type == "choice") for name, label in labels.items()]
     schema = {"label": pl.String, "field": pl.String, "chooses": pl.Boolean}
     fields = pl.DataFrame(rows, schema=schema, orient="row")
-    columns = [*RESULT, "scores", "verdict", "labels"]
-    return explode_map(scored.select(columns), "labels", "label").rename({"value": "human"}).join(fields, on="label")
+    columns = [*RESULT, "question", "state", "scores", "verdict", "labels"]
+    return explode_map(done.select(columns), "labels", "label").rename({"value": "human"}).join(fields, on="label")
 
 
 def _count_notes(done: pl.DataFrame) -> pl.DataFrame:

@@ -1,11 +1,13 @@
-"""Shares with their intervals, percentiles and unweighted means, from whole-number counts.
+"""Shares, means and unweighted means with their 95 % intervals, and percentiles.
 
-Counts of parts add up to those of the whole. Where there is nothing to average the answer is None, never 0.0.
+Counts of parts add up to those of the whole. Where there is nothing to average the answer is None, never 0.0. Several
+answers to one question, and several judgments of an answer, are no independent evidence: where there are such, an
+interval is that of as many independent trials as would vary as the sums per question do (`Clusters`).
 """
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -14,6 +16,10 @@ Z95 = 1.959963984540054
 
 BUCKET_BASE = 1.02
 """Width of a histogram bucket: a percentile read from it is off by at most (base - 1) / (base + 1), below 1 %."""
+
+
+LEAST_QUESTIONS = 10
+"""From fewer questions of a sample nothing is made of how alike answers to one question are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +33,47 @@ class Rate:
     high: float | None
 
 
-def rate(hits: int, n: int) -> Rate:
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """How a share or a mean varies from question to question, in all its trials or a sample of the questions."""
+
+    questions: int
+    n: int
+    """Trials of these questions."""
+    error: float | None
+    """The linearized standard error with questions as clusters, of these trials; None below two questions."""
+
+    @property
+    def single(self) -> bool:
+        """Whether every question has one trial: they are independent."""
+        return self.questions == self.n
+
+    def variance(self, of_one: float, n: int) -> float:
+        """Of the share or mean over all `n` trials; `of_one`: that of a single trial. Never below that of n alone."""
+        sampled = self.n < n
+        if self.error is None or of_one == 0 or (sampled and self.questions < LEAST_QUESTIONS):
+            # They do not tell how far one question's trials go together: entirely, to be safe.
+            return of_one / self.count(n)
+        return max(of_one / n, self.error * self.error * self.n / n)
+
+    def count(self, n: int) -> float:
+        """The questions of all `n` trials."""
+        return self.questions * n / self.n
+
+
+def rate(hits: int, n: int, clusters: Clusters | None = None) -> Rate:
     if n == 0:
         return Rate(hits, n, None, None, None)
-    return Rate(hits, n, hits / n, *wilson(hits / n, n))
+    share = hits / n
+    if clusters is None or clusters.single:
+        return Rate(hits, n, share, *wilson(share, n))
+    questions = clusters.count(n)
+    if questions < 2:
+        return Rate(hits, n, share, None, None)
+    one = share * (1 - share)
+    effective = one / clusters.variance(one, n) if one else questions
+    # The variance is itself estimated, from so many questions.
+    return Rate(hits, n, share, *wilson(share, effective * (Z95 / student(questions - 1)) ** 2))
 
 
 def wilson(share: float, n: float) -> tuple[float, float]:
@@ -40,6 +83,30 @@ def wilson(share: float, n: float) -> tuple[float, float]:
     half = Z95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     # At the ends the formula is exact, its floating point is not.
     return 0.0 if share == 0 else max(0.0, centre - half), 1.0 if share == 1 else min(1.0, centre + half)
+
+
+def student(freedom: float) -> float:
+    """Two-sided 95 % quantile of Student's t."""
+    # Half a second less to import than the whole; and only where it is needed.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(freedom, 0.975))
+
+
+Ends = tuple[float | None, float | None]
+
+
+def unweighted_interval(parts: Sequence[tuple[float | None, float | None, float | None]]) -> Ends:
+    """Of the mean over groups that have no question in common, from the value and the interval of each (MOVER)."""
+    below = above = 0.0
+    for value, low, high in parts:
+        if value is None or low is None or high is None:
+            return None, None
+        below, above = below + (value - low) ** 2, above + (high - value) ** 2
+    mean = unweighted(value for value, _, _ in parts)
+    if mean is None:
+        return None, None
+    return mean - math.sqrt(below) / len(parts), mean + math.sqrt(above) / len(parts)
 
 
 @dataclass(frozen=True, slots=True)

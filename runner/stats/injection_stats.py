@@ -14,6 +14,8 @@ from judges import Scale
 
 from .counting import OTHER, SUSPECT, Counts
 from .estimators import Rate
+from .question_sums import select_questions
+from .significance import Comparison, compare
 from .summaries import PAIR, ScoreSummary, Subset, subsets
 
 
@@ -44,6 +46,8 @@ class InjectionStats:
     others: TrialGroup
     signs: Mapping[str, int]
     """Sign → trials that show it, the commonest first."""
+    differences: tuple[Comparison, ...]
+    """The verdicts on suspects against those on all others."""
 
     @property
     def passed(self) -> Mapping[str, Rate]:
@@ -67,6 +71,10 @@ def injection_stats(
     for judge, model, sign, n in counts["signs"].sort("n", "sign", descending=[True, False]).iter_rows():
         signs[judge, model][sign] = n
 
+    sums = select_questions(counts, "parts", [*PAIR, "system", "part"], pl.col("part").is_in([SUSPECT, OTHER]))
+    sums = sums.rename({"system": "stratum"}).with_columns(first=pl.col("part") == SUSPECT)
+    of_pair = sums.partition_by(PAIR, as_dict=True, include_key=False)
+
     def group(judge: str, name: str, subset: Subset) -> TrialGroup:
         scores, choices = subset.scores(scales.get(judge, {})), subset.shares(labels.get(judge, ()))
         return TrialGroup(name, subset.n, subset.scored, subset.unscored, scores, choices)
@@ -76,7 +84,10 @@ def injection_stats(
         kinds = {name: held[name] for name in sorted(held.keys() - {SUSPECT, OTHER}, key=order.index)}
         if whole := controls.get((judge, model)):
             kinds["all"] = whole
-        suspects, others = (group(judge, name, held.get(name, Subset())) for name in (SUSPECT, OTHER))
+        of_suspects, of_others = held.get(SUSPECT, Subset()), held.get(OTHER, Subset())
+        suspects, others = group(judge, SUSPECT, of_suspects), group(judge, OTHER, of_others)
         control_groups = tuple(group(judge, name, part) for name, part in kinds.items())
-        entries.append(InjectionStats(judge, model, control_groups, suspects, others, signs[judge, model]))
+        both = of_pair.get((judge, model), sums.clear())
+        differences = tuple(compare(both, of_suspects, of_others, scales.get(judge, {}), labels.get(judge, ())))
+        entries.append(InjectionStats(judge, model, control_groups, suspects, others, signs[judge, model], differences))
     return entries

@@ -6,7 +6,7 @@ Scores over the scored trials with their bounds over all, slices, percentiles; a
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import polars as pl
 from judges import STATES, Scale
 
 from .counting import Counts, values_of
-from .estimators import Rate, percentile, rate, unweighted
+from .estimators import LEAST_QUESTIONS, Rate, percentile, unweighted, unweighted_interval
 from .summaries import PAIR, RESULT, ScoreSummary, Subset, subsets
 
 Key = tuple[str, str, str]
@@ -54,6 +54,9 @@ class Macro:
     """Unweighted means over the groups; None until every group has a value."""
 
     value: float | None
+    low: float | None
+    high: float | None
+    """The 95 % interval of the value, for groups that have no question in common."""
     strict: float | None
 
 
@@ -77,6 +80,23 @@ class Result:
     """Score → value → scored trials that have it; scores on a scale of few steps only."""
     choices: Mapping[str, Rate]
     """Label → its share of the scored trials, in the judge's order; only of judges that choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnscoredEffect:
+    """A result that the trials without a score could move by more than its interval is wide."""
+
+    judge: str
+    model: str
+    system: str
+    of: str
+    """The score, or the choice."""
+    value: float | None
+    worst: float
+    best: float
+    """The value if every trial without a score were at that end."""
+    unscored: int
+    judged: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +151,37 @@ def results(
     return entries
 
 
+def unscored_effects(results: Iterable[Result]) -> Iterator[UnscoredEffect]:
+    """Of all trials of each judge × model × system."""
+    for result in results:
+        whole = result.overall
+        for of, n, value, low, high, worst, best in _bounded(result):
+            if worst is None or best is None or worst == best:
+                continue
+            if value is not None:
+                if low is None or high is None:
+                    # All scores are the same, or too few to say anything.
+                    low = high = value if n >= LEAST_QUESTIONS else None
+                if low is None or high is None or max(value - worst, best - value) <= high - low:
+                    continue
+            yield UnscoredEffect(
+                result.judge, result.model, result.system, of, value, worst, best, whole.unscored, whole.done
+            )
+
+
+_Bounded = tuple[str, int, float | None, float | None, float | None, float | None, float | None]
+
+
+def _bounded(result: Result) -> Iterator[_Bounded]:
+    """Score or choice, n, value, low, high, worst and best."""
+    whole = result.overall
+    for name, score in whole.scores.items():
+        yield name, score.n, score.value, score.low, score.high, score.worst, score.best
+    for label, share in result.choices.items() if not whole.scores and whole.done else ():
+        worst, best = share.hits / whole.done, (share.hits + whole.unscored) / whole.done
+        yield label, share.n, share.value, share.low, share.high, worst, best
+
+
 def _by_result(parts: Mapping[tuple[Any, ...], Subset]) -> dict[Key, dict[Any, Subset]]:
     """judge, model, system → name → its part, by name."""
     entries: defaultdict[Key, dict[Any, Subset]] = defaultdict(dict)
@@ -140,7 +191,7 @@ def _by_result(parts: Mapping[tuple[Any, ...], Subset]) -> dict[Key, dict[Any, S
 
 
 def _line(subset: Subset, scales: Mapping[str, Scale], official: bool) -> Line:
-    reading = rate(subset.counts["official_hits"], subset.counts["official_n"]) if official else None
+    reading = subset.official() if official else None
     states = {state: subset.counts[state] for state in STATES}
     return Line(planned=subset.n, scores=subset.scores(scales), official=reading, **states)
 
@@ -165,7 +216,8 @@ def _values(counts: Counts) -> dict[tuple[str, ...], dict[float, int]]:
 def _macro(score: str, groups: Mapping[str | None, Line]) -> Macro:
     of_groups = [line.scores[score] for line in groups.values()]
     strict = (entry.strict.value if entry.strict and entry.kind == "binary" else None for entry in of_groups)
-    return Macro(unweighted(entry.value for entry in of_groups), unweighted(strict))
+    low, high = unweighted_interval([(entry.value, entry.low, entry.high) for entry in of_groups])
+    return Macro(unweighted(entry.value for entry in of_groups), low, high, unweighted(strict))
 
 
 def latencies(counts: Counts) -> dict[tuple[str, str], Latency]:

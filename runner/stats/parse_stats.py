@@ -17,7 +17,8 @@ from runner.usage import Usage
 
 from .counting import Counts
 from .estimators import Rate, rate
-from .significance import LEAST_GROUP, chi_square, differ, fisher
+from .question_sums import select_questions
+from .significance import Comparison, compare
 from .summaries import PAIR, ScoreSummary, Subset, subsets
 
 FIRST = ("first", "last")
@@ -93,20 +94,8 @@ class ParsePath:
     """The stages in full → trials."""
     scores: Mapping[str, ScoreSummary]
     choices: Mapping[str, Rate]
-
-
-@dataclass(frozen=True, slots=True)
-class Bias:
-    """A score, or the choice, of the verdicts read strictly against that of all others."""
-
-    of: str
-    test: str
-    strict_n: int
-    rest_n: int
-    strict: float | None
-    rest: float | None
-    """Share of yes, or mean; None of choices."""
-    p: float
+    against_strict: tuple[Comparison, ...]
+    """These verdicts against those read strictly; none where there are too few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +106,8 @@ class ParsePaths:
     model: str
     parser_version: str
     ways: tuple[ParsePath, ...]
-    biases: tuple[Bias, ...]
+    biases: tuple[Comparison, ...]
+    """The verdicts read strictly against all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +192,9 @@ def coercions(counts: Counts) -> dict[JudgeModelNames, dict[str, int]]:
 
 
 _STAGE = pl.col("way")
-# Without a number `refused` is no stage but the state of that name.
-_WAY = _STAGE.str.replace("^refused:", "after_refusal:").str.split(":").list.first()
+# Without a number `refused` is no stage but the state of that name. Each place of a verdict is a way of its own.
+_NUMBERED = _STAGE.str.replace("^refused:", "after_refusal:").str.split(":").list.first()
+_WAY = pl.when(_STAGE.str.starts_with("tolerant:")).then(_STAGE).otherwise(_NUMBERED)
 
 
 def parse_paths(
@@ -218,35 +209,31 @@ def parse_paths(
     table = counts["ways"].with_columns(kind=_WAY).select(*key, "kind", "way", "n")
     for *place, stage, n in table.sort("way").rows():
         stages[tuple(place)][stage] = n
+    sums = select_questions(counts, "ways", [*key, "system", "kind_of_way"], columns={"kind_of_way": _WAY})
+    parts = sums.rename({"system": "stratum"}).partition_by(key, as_dict=True, include_key=False)
     entries = []
     for of, whole in sorted(wholes.items()):
         judge, model, version = of
         of_scales, labels = scales.get(judge, {}), choices.get(judge, ())
+        held = parts.get(of, sums.clear())
         kinds = [kind for *same, kind in by_way if tuple(same) == of]
+        strict, rest = (by_strict.get((*of, value), Subset()) for value in (True, False))
         paths = []
-        for kind in sorted(kinds, key=lambda name: (name in UNSCORED, _place((*WAYS, *UNSCORED), name), name)):
+        for kind in sorted(kinds, key=lambda name: (name in UNSCORED, _place(WAYS, kind_of(name)), name)):
             part = by_way[*of, kind]
             present = {name: score for name, score in part.scores(of_scales).items() if score.n and name in of_scales}
             shares = part.shares(labels) if part.choices else {}
-            paths.append(ParsePath(kind, rate(part.n, whole.n), stages[*of, kind], present, shares))
-        strict, rest = (by_strict.get((*of, value), Subset()) for value in (True, False))
-        entries.append(ParsePaths(judge, model, version, tuple(paths), tuple(_biases(strict, rest, of_scales, labels))))
+            against = (
+                () if kind in ("strict", *UNSCORED) else compare(_halve(held, kind), part, strict, of_scales, labels)
+            )
+            paths.append(ParsePath(kind, rate(part.n, whole.n), stages[*of, kind], present, shares, tuple(against)))
+        biases = compare(_halve(held, "strict"), strict, rest, of_scales, labels) if rest.n else ()
+        entries.append(ParsePaths(judge, model, version, tuple(paths), tuple(biases)))
     return entries
 
 
-def _biases(strict: Subset, rest: Subset, scales: Mapping[str, Scale], labels: Sequence[str]) -> Iterable[Bias]:
-    for name, scale in scales.items():
-        one, other = strict.of_score(name), rest.of_score(name)
-        if not one.n or not other.n:
-            continue
-        if scale.binary:
-            hits, other_hits = round(one.total), round(other.total)
-            p = fisher(hits, one.n - hits, other_hits, other.n - other_hits)
-            yield Bias(name, "Fisher's exact test", one.n, other.n, one.mean, other.mean, p)
-        elif difference := differ((one, other)):
-            yield Bias(name, "analysis of variance", one.n, other.n, one.mean, other.mean, difference.p)
-    if labels and not scales:
-        chosen, others = ([part.choices.get(label, 0) for label in labels] for part in (strict, rest))
-        tested = min(sum(chosen), sum(others)) >= LEAST_GROUP
-        if tested and (p_value := chi_square(chosen, others)) is not None:
-            yield Bias("choice", "chi-square test", sum(chosen), sum(others), None, None, p_value)
+def _halve(sums: pl.DataFrame, way: str) -> pl.DataFrame:
+    """The sums of this way, which come first, and of those read strictly; or of these and all others."""
+    own = pl.col("kind_of_way") == way
+    held = sums if way == "strict" else sums.filter(own | (pl.col("kind_of_way") == "strict"))
+    return held.with_columns(first=own)

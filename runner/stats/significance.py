@@ -1,17 +1,20 @@
-"""Whether groups differ beyond chance: tests on counts and moments that add up, so that no single score is needed.
+"""Whether groups differ beyond chance: tests on sums that add up, so that no single score is needed.
 
 The distributions are scipy's. It is imported where a test is made: that takes longer than most reports, and few need
 it. `scipy.stats` would take two seconds more than `scipy.special`, which has all that these tests look up.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .summaries import SAME, Moments
+import polars as pl
+
+from judges import Scale
+
+from .summaries import SAME, Moments, Subset
 
 LEAST_GROUP = 10
-"""Smaller groups are left out of a test: their means are too far from normal."""
+"""Smaller groups, or groups of fewer questions, are left out of a test: their means are too far from normal."""
 BEYOND_CHANCE = 0.01
 """A difference less likely than this without a cause is reported."""
 
@@ -52,36 +55,80 @@ def differ(groups: Sequence[Moments]) -> Difference | None:
     return Difference(len(tested), whole.n, f, float(fdtrc(above, below, f)))
 
 
-def fisher(yes: int, no: int, other_yes: int, other_no: int) -> float:
-    """P of a difference as unlikely as this between two shares: Fisher's exact test, two-sided."""
-    import numpy as np
-    from scipy.special import gammaln
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What one group of a judge's verdicts says, against another: a score, or the choice."""
 
-    first, second, hits = yes + no, other_yes + other_no, yes + other_yes
-    low = max(0, hits - second)
-    counts = np.arange(low, min(hits, first) + 1)
-    logs = -sum(gammaln(cells + 1.0) for cells in (counts, first - counts, hits - counts, second - hits + counts))
-    weights = np.exp(logs - logs.max())
-    # Tables as likely as the one found count too, whatever rounding makes of them.
-    unlikely = weights[logs <= logs[yes - low] + 1e-7]
-    return min(1.0, float(unlikely.sum() / weights.sum()))
+    of: str
+    n: int
+    other_n: int
+    value: float | None
+    other: float | None
+    """Share of yes, or mean; None of choices."""
+    p: float
+    """How likely so large a difference is if there is none within any system, with questions as clusters."""
 
 
-def chi_square(first: Sequence[int], second: Sequence[int]) -> float | None:
-    """P of a difference as large as this between two distributions over the same answers; None where there is none.
+def compare(
+    sums: pl.DataFrame, first: Subset, other: Subset, scales: Mapping[str, Scale], labels: Sequence[str]
+) -> Iterator[Comparison]:
+    """Two groups of trials by each score, or by their choice; nothing where there are too few questions.
 
-    Answers that nobody gave do not count. It is an approximation, rough where few of an answer are expected.
+    `sums`: of both, per question: measure, name, question, n and total as `select_questions` has them, the `stratum` (a
+    system) and whether they are the `first`.
     """
-    given = [(one, other) for one, other in zip(first, second, strict=True) if one + other]
-    rows = sum(one for one, _ in given), sum(other for _, other in given)
-    if len(given) < 2 or not all(rows):
+    for name in scales:
+        p = difference_p(sums.filter(measure="score", name=name))
+        if p is not None:
+            one, two = first.of_score(name), other.of_score(name)
+            yield Comparison(name, one.n, two.n, one.mean, two.mean, p)
+    if labels and not scales:
+        chosen = sums.filter(measure="choice")
+        whole = chosen.group_by("stratum", "first", "question").agg(pl.col("n").sum())
+        named = chosen.select("stratum", "first", "question", "name", "total")
+        keys = ["stratum", "first", "question", "name"]
+        crossed = whole.join(named.select("name").unique(), how="cross").join(named, on=keys, how="left")
+        p = difference_p(crossed.with_columns(pl.col("total").fill_null(0.0)))
+        if p is not None:
+            yield Comparison("choice", sum(first.choices.values()), sum(other.choices.values()), None, None, p)
+
+
+def difference_p(sums: pl.DataFrame) -> float | None:
+    """P of a difference as large as this between two groups of trials; None where one has too few questions.
+
+    `sums`: stratum, first, question, name of what is compared, n and total. Within each stratum the difference is that
+    of the shares or means, and strata weigh n₁n₂ / (n₁ + n₂), as Mantel and Haenszel have it: what differs between
+    systems alone is no difference. Its variance is that of the sums per question of each trial's part in it (a score
+    test: deviations are from what both groups have in common).
+    """
+    keys = ["stratum", "first", "question", "name"]
+    wide = sums.group_by(keys).agg(pl.col("n", "total").sum())
+    sizes = wide.group_by("stratum", "name").agg(
+        whole=pl.col("n").sum(),
+        mean=pl.col("total").sum() / pl.col("n").sum(),
+        ones=pl.col("n").filter("first").sum(),
+    )
+    # A system with one of the groups alone says nothing of the difference.
+    compared = wide.join(
+        sizes.filter((pl.col("ones") > 0) & (pl.col("ones") < pl.col("whole"))), on=["stratum", "name"]
+    )
+    questions = compared.group_by("first").agg(pl.col("question").n_unique())
+    if len(questions) < 2 or min(questions["question"]) < LEAST_GROUP:
         return None
+    others = 1 - pl.col("ones") / pl.col("whole")
+    weight = pl.when("first").then(others).otherwise(others - 1)
+    # Sorted, for sums of the same numbers in another order may differ in their last digit.
+    parts = compared.with_columns(part=weight * (pl.col("total") - pl.col("n") * pl.col("mean"))).sort(keys)
+    columns = parts.pivot("name", index="question", values="part", aggregate_function="sum").drop("question")
+    import numpy as np
     from scipy.special import chdtrc
 
-    whole = sum(rows)
-    statistic = math.fsum(
-        (count - row * (one + other) / whole) ** 2 / (row * (one + other) / whole)
-        for one, other in given
-        for count, row in zip((one, other), rows, strict=True)
-    )
-    return float(chdtrc(len(given) - 1, statistic))
+    matrix = columns.fill_null(0.0).to_numpy()
+    difference, spread = matrix.sum(axis=0), matrix.T @ matrix
+    scale = float(np.trace(spread))
+    if scale <= SAME * len(matrix):
+        return 1.0
+    # Of choices one follows from the others.
+    freedom = int(np.linalg.matrix_rank(spread, tol=1e-9 * scale))
+    statistic = float(difference @ np.linalg.pinv(spread, rcond=1e-9, hermitian=True) @ difference)
+    return float(chdtrc(freedom, statistic))

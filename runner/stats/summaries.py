@@ -15,7 +15,8 @@ import polars as pl
 
 from judges import STATES, Scale
 
-from .estimators import Z95, Rate, rate
+from .estimators import Clusters, Ends, Rate, rate, student
+from .question_sums import Ratios, clusters
 
 SAME = 1e-12
 """Relative to the squares: below this the sums' own rounding is all that is left of a variance."""
@@ -70,8 +71,8 @@ class Moments:
 class ScoreSummary:
     """A score over some judged trials, of which some may have none.
 
-    The interval is Wilson's for a share of yes. For a mean it is the normal one, mean ± 1.96 sd/√n: rough below some
-    thirty scores, and None below two, or where all scores are the same, which says nothing about how far it may be off.
+    The interval is Wilson's for a share of yes. For a mean it is Student's, kept within the scale: None below two
+    questions, or where all scores are the same, which says nothing about how far it may be off.
     """
 
     kind: Literal["binary", "graded"]
@@ -98,17 +99,21 @@ class ScoreSummary:
     """All of those without a score are."""
 
 
-def summarize(moments: Moments, scale: Scale, unscored: int = 0) -> ScoreSummary:
-    """The score of so many trials, and `unscored` more without one."""
+def summarize(moments: Moments, scale: Scale, unscored: int = 0, ratios: Ratios | None = None) -> ScoreSummary:
+    """The score of so many trials, and `unscored` more without one; `ratios`: how it varies between questions."""
     n, judged = moments.n, moments.n + unscored
     share, strict, lenient = None, None, None
+    of = ratios or {}
     if scale.binary or scale.at_least is not None:
         hits = round(moments.total) if scale.binary else moments.reached
-        share, strict, lenient = rate(hits, n), rate(hits, judged), rate(hits + unscored, judged)
+        what = "total" if scale.binary else "reached"
+        share = rate(hits, n, of.get(what))
+        strict = rate(hits, judged, of.get(f"{what}_strict"))
+        lenient = rate(hits + unscored, judged, of.get(f"{what}_lenient"))
     if share is not None and scale.binary:
         low, high = share.low, share.high
     else:
-        low, high = _normal_interval(moments)
+        low, high = _mean_interval(moments, scale, of.get("total"))
     worst, best = (0.0, 1.0) if scale.binary else (scale.low, scale.high)
     return ScoreSummary(
         "binary" if scale.binary else "graded", n, unscored, moments.mean, low, high, moments.sd,
@@ -117,12 +122,20 @@ def summarize(moments: Moments, scale: Scale, unscored: int = 0) -> ScoreSummary
     )  # fmt: skip
 
 
-def _normal_interval(moments: Moments) -> tuple[float | None, float | None]:
+def _mean_interval(moments: Moments, scale: Scale, clusters: Clusters | None) -> Ends:
     mean, sd = moments.mean, moments.sd
     if mean is None or not sd:
         return None, None
-    half = Z95 * sd / math.sqrt(moments.n)
-    return mean - half, mean + half
+    questions, variance = float(moments.n), sd * sd / moments.n
+    if clusters is not None and not clusters.single:
+        questions, variance = clusters.count(moments.n), clusters.variance(sd * sd, moments.n)
+    if questions < 2:
+        return None, None
+    half = student(questions - 1) * math.sqrt(variance)
+    # A score beyond the ends counts as it is; the scale then does not say where the mean ends.
+    low = mean - half if scale.low is None else min(mean, max(scale.low, mean - half))
+    high = mean + half if scale.high is None else max(mean, min(scale.high, mean + half))
+    return low, high
 
 
 def _bound(moments: Moments, unscored: int, end: float | None) -> float | None:
@@ -139,6 +152,8 @@ class Subset:
     """`n`, the states and whatever else is counted → trials."""
     moments: MutableMapping[str, Moments] = field(default_factory=dict)
     choices: MutableMapping[str, int] = field(default_factory=dict)
+    ratios: Mapping[tuple[str, str], Ratios] = field(default_factory=dict)
+    """(score, choice or official; its name) → how it varies between questions."""
 
     @property
     def n(self) -> int:
@@ -156,14 +171,25 @@ class Subset:
     def scores(self, scales: Mapping[str, Scale]) -> dict[str, ScoreSummary]:
         """Score → what it comes to: those of the judge in its order, then any others."""
         names, unknown = dict.fromkeys([*scales, *sorted(self.moments)]), Scale(False, None, None)
-        return {name: summarize(self.of_score(name), scales.get(name, unknown), self.unscored) for name in names}
+        return {name: self.score(name, scales.get(name, unknown)) for name in names}
+
+    def score(self, name: str, scale: Scale) -> ScoreSummary:
+        return summarize(self.of_score(name), scale, self.unscored, self.ratios.get(("score", name)))
 
     def of_score(self, name: str) -> Moments:
         return self.moments.get(name, Moments())
 
     def shares(self, labels: Iterable[str]) -> dict[str, Rate]:
         """Choice → its share of the scored trials."""
-        return {label: rate(self.choices.get(label, 0), self.scored) for label in labels}
+        return {
+            label: rate(self.choices.get(label, 0), self.scored, self.ratios.get(("choice", label), {}).get("total"))
+            for label in labels
+        }
+
+    def official(self) -> Rate:
+        """The share of the official readings that are yes."""
+        ratios = self.ratios.get(("official", ""), {})
+        return rate(self.counts["official_hits"], self.counts["official_n"], ratios.get("total"))
 
 
 def subsets(
@@ -187,7 +213,8 @@ def subsets(
         for row in sums.iter_rows(named=True):
             yield tuple(row.pop(name) for name in by), [row.pop(name) for name in more], row
 
-    parts = {key: Subset(sums, {}, {}) for key, _, sums in summed(family)}
+    ratios = clusters(counts, family, by, where, columns)
+    parts = {key: Subset(sums, {}, {}, ratios.get(key, {})) for key, _, sums in summed(family)}
     for key, (score,), sums in summed(f"{family}.scores", "score"):
         parts[key].moments[score] = Moments(**sums)
     for key, (choice,), sums in summed(f"{family}.choices", "choice"):

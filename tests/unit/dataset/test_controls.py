@@ -240,7 +240,7 @@ def test_false_positives_stand_by_kind_and_in_no_other_number(tmp_path: Path) ->
     assert (share.hits, share.n) == (6, 9)
     assert share.low is not None
     assert share.high is not None
-    assert 0.3 < share.low < 6 / 9 < share.high < 0.95
+    assert 0.1 < share.low < 6 / 9 < share.high < 0.97
     assert "yes-no × gpt judged 6 of 9 control items right (66.7%), though none is." in notices(report)
     assert (entry.suspects, entry.others, entry.signs) == (other.suspects, other.others, other.signs)
     assert entry.signs == {"instruction": 6}

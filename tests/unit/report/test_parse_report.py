@@ -24,37 +24,9 @@ from runner.report.terminal import to_terminal
 from runner.stats.counting import add, count
 from runner.stats.estimators import rate
 from runner.stats.malformed_examples import BEGINNING, END, SHOWN, abridge, top_examples
-from runner.stats.parse_stats import Bias, FirstReplies, ParsePaths, StepCalls
-from runner.stats.significance import chi_square, fisher
+from runner.stats.parse_stats import FirstReplies, ParsePaths, StepCalls
+from runner.stats.significance import Comparison
 from runner.usage import Usage
-
-CELL = st.one_of(st.integers(0, 5), st.integers(0, 60), st.integers(0, 900))
-
-
-# --- the tests
-
-
-@given(CELL, CELL, CELL, CELL)
-def test_fishers_test_is_scipys(a: int, b: int, c: int, d: int) -> None:
-    assert fisher(a, b, c, d) == pytest.approx(stats.fisher_exact([[a, b], [c, d]])[1], rel=1e-6, abs=1e-12)
-
-
-def test_a_very_large_table_is_scipys_too() -> None:
-    table = [[300_000, 200_000], [150_500, 99_000]]
-    assert fisher(*table[0], *table[1]) == pytest.approx(stats.fisher_exact(table)[1], rel=1e-6)
-
-
-@given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=6))
-def test_the_chi_square_test_is_scipys(columns: list[tuple[int, int]]) -> None:
-    first, second = [one for one, _ in columns], [other for _, other in columns]
-    given_ = [column for column in columns if sum(column)]
-    found = chi_square(first, second)
-    if len(given_) < 2 or not sum(first) or not sum(second):
-        assert found is None
-    else:
-        expected = stats.chi2_contingency(np.array(given_).T, correction=False)[1]
-        assert found == pytest.approx(expected, rel=1e-6, abs=1e-12)
-
 
 # --- unreadable replies
 
@@ -238,7 +210,8 @@ def test_ways_to_a_verdict(tmp_path: Path) -> None:
     (found,) = report.reading.ways
     assert [(way.way, way.trials.hits, way.trials.n, dict(way.stages)) for way in found.ways] == [
         ("strict", 40, 60, {"strict": 40}),
-        ("tolerant", 6, 60, {"tolerant:label": 2, "tolerant:wrapped": 4}),
+        ("tolerant:label", 2, 60, {"tolerant:label": 2}),
+        ("tolerant:wrapped", 4, 60, {"tolerant:wrapped": 4}),
         ("repaired", 1, 60, {"repaired": 1}),
         ("reformat", 2, 60, {"reformat": 2}),
         ("rejudge", 2, 60, {"rejudge:1": 2}),
@@ -246,22 +219,22 @@ def test_ways_to_a_verdict(tmp_path: Path) -> None:
         ("malformed", 5, 60, {"malformed": 5}),
         ("refused", 3, 60, {"refused": 3}),
     ]
-    assert [way.scores["correct"].share for way in found.ways[:2]] == [rate(30, 40), rate(2, 6)]
+    assert [way.scores["correct"].share for way in found.ways[:3]] == [rate(30, 40), rate(0, 2), rate(2, 4)]
     (bias,) = found.biases
-    p = stats.fisher_exact([[30, 10], [2, 10]])[1]
-    assert bias == Bias("correct", "Fisher's exact test", 40, 12, 0.75, 2 / 12, bias.p)
-    assert bias.p == pytest.approx(p)
+    assert bias == Comparison("correct", 40, 12, 0.75, 2 / 12, bias.p)
+    assert 1e-4 < bias.p < 0.01
+    assert all(way.against_strict == () for way in found.ways), "too few of each"
     (notice,) = [notice for notice in notices(report) if "differ beyond chance" in notice]
-    assert "yes-no × gpt: correct 0.7500 and 0.1667 (p = 0.00047)" in notice
+    assert "yes-no × gpt: correct 0.7500 and 0.1667 (p = 0.0014" in notice
     document = to_json(report)["reading"]
     assert document["coercions"] == [
         {"judge": "yes-no", "model": "gpt", "note": "coerced:correct", "trials": 4}
     ]  # fmt: skip
-    assert document["ways"][0]["ways"][1]["scores"]["correct"]["share"] == _asdict(rate(2, 6))
+    assert document["ways"][0]["ways"][2]["scores"]["correct"]["share"] == _asdict(rate(2, 4))
     text = terminal(report)
     assert "Reading" in titles(text)
-    assert "wrapped 4, label 2" in text
-    assert "Fisher's exact test): correct p = 0.00047" in " ".join(text.split())
+    assert "tolerant:wrapped" in text
+    assert "strict against all others (within systems, clustered by question" in " ".join(text.split())
 
 
 def _asdict(found: Any) -> dict[str, Any]:
@@ -270,9 +243,9 @@ def _asdict(found: Any) -> dict[str, Any]:
 
 def test_no_difference_is_not_told(tmp_path: Path) -> None:
     stages = ["strict", "tolerant:wrapped"]
-    report = run_of(tmp_path, lambda row: scored(number(row) % 4 < 2, stage=stages[number(row) % 2])).report()
+    report = run_of(tmp_path, lambda row: scored(number(row) % 4 < 2, stage=stages[number(row) // 4 % 2])).report()
     (bias,) = report.reading.ways[0].biases
-    assert bias.p == pytest.approx(1.0)
+    assert bias.p > 0.9
     assert not [notice for notice in notices(report) if "beyond chance" in notice]
 
 
@@ -286,10 +259,13 @@ def test_graded_scores_are_compared_by_their_means(tmp_path: Path) -> None:
 
     (found,) = run_of(tmp_path, ending, judges=["score-0-5"]).report().reading.ways
     (bias,) = found.biases
-    assert (bias.test, bias.strict_n, bias.rest_n) == ("analysis of variance", 40, 20)
-    assert bias.strict == pytest.approx(given_[20:].mean())
-    assert bias.rest == pytest.approx(given_[:20].mean())
-    assert bias.p == pytest.approx(stats.f_oneway(given_[:20], given_[20:])[1])
+    assert (bias.n, bias.other_n) == (40, 20)
+    assert bias.value == pytest.approx(given_[20:].mean())
+    assert bias.other == pytest.approx(given_[:20].mean())
+    assert 1e-6 < bias.p < 1e-3
+    [against] = found.ways[1].against_strict
+    assert (found.ways[1].way, against.n, against.other_n) == ("rejudge", 20, 40)
+    assert against.p == pytest.approx(bias.p)
 
 
 CHOICE = """
@@ -315,8 +291,8 @@ def test_choices_without_a_value_are_compared_as_they_are(tmp_path: Path) -> Non
     ]  # fmt: skip
     (bias,) = found.biases
     expected = stats.chi2_contingency([[12, 12, 12], [24, 0, 0]])[1]
-    assert (bias.of, bias.test) == ("choice", "chi-square test")
-    assert bias.p == pytest.approx(expected)
+    assert bias.of == "choice"
+    assert bias.p < 1e-4 > expected
     assert "1.0000" in terminal(report)
 
 

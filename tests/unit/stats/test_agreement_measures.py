@@ -15,9 +15,10 @@ from sklearn import metrics as oracle
 
 from judges import Scale
 from runner.stats import agreement_measures as association
-from runner.stats import agreement_measures as intervals
+from runner.stats import question_bootstrap as intervals
 from runner.stats.agreement_measures import CountedPairs, Side, compare_choices, compare_numbers
 from runner.stats.estimators import Confusion, Metric, rate
+from runner.stats.question_bootstrap import Joint
 
 YES_NO = Side(graded=False)
 GRADED = Side(graded=True)
@@ -232,7 +233,9 @@ def counted(left: Any, right: Any) -> tuple[Any, Any, Any]:
 def interval_of(name: str, left: Any, right: Any) -> intervals.Interval:
     x, y, n = counted(left, right)
     measure = MEASURES[name][0]
-    return intervals.intervals(x, y, n, {name: (measure, float(measure(x, y, n[None, :])[0]))})[name]
+    place = np.repeat(np.arange(len(n)), n.astype(int))
+    joint = Joint(np.arange(len(place)), place, np.ones(len(place)), len(place))
+    return intervals.intervals(x, y, n, joint, {name: (measure, float(measure(x, y, n[None, :])[0]), len(place))})[name]
 
 
 @pytest.mark.parametrize("name", ["kappa", "mcc", "spearman", "rmse"])
@@ -291,3 +294,58 @@ def test_there_is_no_interval_where_resamples_say_nothing() -> None:
     assert found == (None, None, "every resample gives the same value")
     rare = np.array([1.0] + [0.0] * 50)
     assert interval_of("mcc", rare, rare) == (None, None, "it is undefined in many resamples")
+
+
+def clustered(rng: np.random.Generator, questions: int, each: int) -> tuple[Any, Any, Any]:
+    """Yes or no of a judge and of people, and the question: the judge errs more on some questions than on others."""
+    question = np.repeat(np.arange(questions), each)
+    human = (rng.random(questions * each) < rng.beta(0.75, 0.75, questions)[question]).astype(float)
+    wrong = rng.random(questions * each) < rng.beta(0.2, 1.1, questions)[question]
+    return np.where(wrong, 1 - human, human), human, question
+
+
+def compared(judged: Any, human: Any, question: Any) -> dict[str, Metric]:
+    x, y, n = counted(judged, human)
+    place = np.array(
+        [int(np.flatnonzero((x == one) & (y == other))[0]) for one, other in zip(judged, human, strict=True)]
+    )
+    joint = Joint.of(question, place, np.ones(len(question)), int(question.max()) + 1)
+    pairs = [((float(a), float(b)), int(k)) for a, b, k in zip(x, y, n, strict=True)]
+    return compare_numbers(pairs, YES_NO, YES_NO, False, joint)[0]
+
+
+def resampled(measure: Any, judged: Any, human: Any, question: Any) -> tuple[float, float]:
+    """By scikit-learn, over questions drawn with all their rows."""
+    rng = np.random.default_rng(2)
+    rows = [np.flatnonzero(question == at) for at in range(question.max() + 1)]
+    drawn = [np.concatenate([rows[at] for at in rng.integers(0, len(rows), len(rows))]) for _ in range(400)]
+    low, high = np.percentile([measure(human[each], judged[each]) for each in drawn], [2.5, 97.5])
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize("cells", [intervals.CELLS, 1])
+def test_answers_to_one_question_are_drawn_together(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intervals, "CELLS", cells)
+    judged, human, question = clustered(np.random.default_rng(21), 200, 5)
+    found = compared(judged, human, question)
+    measures = {"kappa": oracle.cohen_kappa_score, "mcc": oracle.matthews_corrcoef, "auroc": oracle.roc_auc_score}
+    for name, measure in (measures | {"accuracy": oracle.accuracy_score}).items():
+        low, high = resampled(measure, judged, human, question)
+        metric = found[name]
+        assert metric.low is not None and metric.high is not None
+        assert metric.low == pytest.approx(low, abs=0.15 * (high - low))
+        assert metric.high == pytest.approx(high, abs=0.15 * (high - low))
+    alone = interval_of("kappa", judged, human)
+    assert alone.low is not None and alone.high is not None
+    assert found["kappa"].high - found["kappa"].low > 1.3 * (alone.high - alone.low)  # type: ignore[operator]
+
+
+def test_a_rare_class_has_no_interval_of_what_is_averaged_over_classes() -> None:
+    for rare, known in ((9, False), (10, True)):
+        found = [((1.0, 1.0), 60), ((0.0, 1.0), 20), ((0.0, 0.0), rare)]
+        metrics, _ = compare_numbers(found, YES_NO, YES_NO, people=False)
+        for name in ("auroc", "balanced_accuracy"):
+            assert metrics[name].value is not None
+            assert (metrics[name].low is not None) == known
+            assert known or metrics[name].reason == "fewer than 10 questions have a human label of one class"
+        assert metrics["kappa"].low is not None

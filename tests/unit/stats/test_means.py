@@ -54,11 +54,11 @@ def test_nothing_to_average_is_none_not_zero() -> None:
 
 
 def test_an_interval_by_hand() -> None:
-    # 2, 3, 4: the mean is 3, the deviations -1, 0, 1, so sd = sqrt(2 / 2) = 1, and half = 1.96 / sqrt(3).
-    found = summarize(Moments(3, 9.0, 29.0, reached=2), Scale(False, 0, 5, at_least=3), 1)
+    # 2, 3, 4: the mean is 3, the deviations -1, 0, 1, so sd = sqrt(2 / 2) = 1, and half = t / sqrt(3).
+    found = summarize(Moments(3, 9.0, 29.0, reached=2), Scale(False, 0, 10, at_least=3), 1)
     assert (found.sd, found.value) == (1.0, 3.0)
-    assert found.low == pytest.approx(3 - 1.959964 / math.sqrt(3), abs=1e-6)
-    assert found.high == pytest.approx(3 + 1.959964 / math.sqrt(3), abs=1e-6)
+    assert found.low == pytest.approx(3 - 4.302653 / math.sqrt(3), abs=1e-6)
+    assert found.high == pytest.approx(3 + 4.302653 / math.sqrt(3), abs=1e-6)
     assert found.share and found.strict
     assert (found.share.hits, found.share.n, found.strict.n) == (2, 3, 4)
 
@@ -73,13 +73,21 @@ def test_one_score_or_the_same_throughout_has_no_interval(scores: list[float]) -
 
 @given(st.lists(halves, min_size=2, max_size=200))
 def test_means_are_those_of_the_standard_library(scores: list[float]) -> None:
-    found = summarize(moments(scores), GRADED)
+    found = summarize(moments(scores), Scale(False, None, None))
     assert found.value == pytest.approx(statistics.fmean(scores))
     assert found.sd == pytest.approx(statistics.stdev(scores), abs=1e-6)
     if found.low is not None:
-        low, high = stats.norm.interval(0.95, statistics.fmean(scores), stats.sem(scores))
+        low, high = stats.t.interval(0.95, len(scores) - 1, statistics.fmean(scores), stats.sem(scores))
         assert found.low == pytest.approx(low)
         assert found.high == pytest.approx(high)
+
+
+def test_an_interval_ends_where_the_scale_does() -> None:
+    found = summarize(moments([5.0, 5.0, 4.0]), GRADED)
+    assert found.low is not None and 0 < found.low < 4
+    assert found.high == 5.0
+    # A score beyond the end counts as it is.
+    assert summarize(moments([5.0, 9.0]), GRADED).high == 7.0
 
 
 @given(st.lists(halves, max_size=60), st.lists(halves, max_size=60))
