@@ -4,8 +4,8 @@
     {not: CONDITION}        it does not hold           {NAME: TEST, …}         each test holds
 
 NAME is `id`, `question_id`, `system`, `group` or one of the item's fields. TEST is a value (equal to it), a list of
-values (one of them), or a mapping of `equals`, `in`, `contains`. Values compare as their prompt text; a test on what
-the item lacks does not hold. Several keys in one mapping must all hold.
+values (one of them), or a mapping of `equals`, `in`, `contains`, `ends_with`. Values compare as their prompt text; a
+test on what the item lacks does not hold. Several keys in one mapping must all hold.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from .item import Item, text_of
 from .strict_yaml import did_you_mean
 
 _IDENTITY = ("id", "question_id", "system", "group")
-_TESTS = ("equals", "in", "contains")
+_TESTS = ("equals", "in", "contains", "ends_with")
 
 
 @dataclass(frozen=True, slots=True)
 class _Test:
     name: str
     one_of: tuple[str, ...]
-    contains: str | None
+    contains: str | None = None
+    ends_with: str | None = None
 
     @property
     def fields(self) -> frozenset[str]:
@@ -36,6 +37,8 @@ class _Test:
         if value is None:
             return False
         text = text_of(value)
+        if self.ends_with is not None:
+            return text.endswith(self.ends_with)
         return text in self.one_of if self.contains is None else self.contains in text
 
 
@@ -102,17 +105,17 @@ def parse_condition(data: Any) -> Condition:
 
 def _tests(name: str, value: Any) -> list[_Test]:
     if not isinstance(value, Mapping):
-        return [_Test(name, _texts(name, value), None)]
+        return [_Test(name, _texts(name, value))]
     tests = []
     for operator, operand in value.items():
-        if operator == "contains":
+        if operator in ("contains", "ends_with"):
             if not isinstance(operand, str) or not operand:
-                raise ValueError(f"{name}.contains: must be a text" + _boolean_note(operand))
-            tests.append(_Test(name, (), operand))
+                raise ValueError(f"{name}.{operator}: must be a text" + _boolean_note(operand))
+            tests.append(_Test(name, (), **{operator: operand}))
         elif operator in ("equals", "in"):
             if isinstance(operand, list) != (operator == "in"):
                 raise ValueError(f"{name}.{operator}: must be a {'list' if operator == 'in' else 'value'}")
-            tests.append(_Test(name, _texts(f"{name}.{operator}", operand), None))
+            tests.append(_Test(name, _texts(f"{name}.{operator}", operand)))
         else:
             hint = did_you_mean(str(operator), _TESTS) or f"; use {_TESTS}"
             raise ValueError(f"{name}: unknown test {operator!r}{hint}")

@@ -16,7 +16,7 @@ from .judge import Judge
 from .reading.clean import INVISIBLE
 from .template import Template, parse_template
 
-VERSION = "1"
+VERSION = "2"
 """Of the list of signs; another version may find other items."""
 
 CHAT_TOKEN, DELIMITER, INSTRUCTION, REPLY_FORMAT = "chat_token", "delimiter", "instruction", "reply_format"
@@ -27,9 +27,9 @@ _MARK = r"[\"'*_`”“]{0,4}"
 _LEAD = r"[ \t>*_`\"'#(\[{-]{0,8}"
 _SAYS = rf"{_MARK}[ \t]{{0,3}}[:=]{_MARK}[ \t]{{0,3}}{_MARK}"
 _LINE_CLOSED = rf"{_MARK}[ \t]{{0,3}}(?:[.!,;)}}\]\n]|$)"
-_LABELS = ("answer", "verdict", "decision", "judgment", "judgement")
-_CHOICES = (*_LABELS, "choice", "winner", "result", "preference")
-_SCORES = ("score", "scores", "rating", "ratings", "grade")
+_LABELS = ("answer", "verdict", "decision", "judgment", "judgement", "result", "conclusion", "evaluation")
+_CHOICES = (*_LABELS, "choice", "winner", "preference")
+_SCORES = ("score", "scores", "rating", "ratings", "grade", "evaluation")
 _CHOOSING = ("choose", "select", "pick", "prefer", "answer", "output", "reply", "respond")
 _SHORT = 4
 """Shorter labels of a choice are no sign on a line of their own."""
@@ -121,8 +121,30 @@ _ORDERS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         ("instruc", "instrução", "instruções", "anweisung", "istruzion"),
-        r"\b(?:ignor(?:a|e|ez|er|ar|iere|ieren~sie)|olvida|oublie[zr]?|vergiss)\b[^.\n]{0,40}?"
-        r"\b(?:instrucciones|les~(?:\w{1,14}~)?instructions|instruções|anweisungen|istruzioni)\b",
+        r"\b(?:ignor(?:a|ad|e|en|ez|er|ar|ier|iere|ieren~sie)|olvid[ae]|oublie[zr]?|vergiss|vergessen~sie)\b[^.\n]{0,40}?"
+        r"\b(?:instrucciones|(?:les|toutes~les|ces)~(?:\w{1,14}~)?instructions|instruções|anweisungen|istruzioni)\b",
+    ),
+    (
+        ("punktzahl", "bewertung", "note", "punt", "calific"),
+        r"\b(?:gib|geben~sie|vergib|vergeben~sie)\b[^.\n]{0,30}?"
+        r"\b(?:höchst|voll|best|maximal)\w{0,2}~(?:punktzahl|bewertung|note)\b"
+        r"|\b(?:donne[zr]?|attribue[zr]?|accorde[zr]?)\b[^.\n]{0,30}?"
+        r"\b(?:(?:meilleure|plus~haute)~note|note~(?:maximale|la~plus~(?:haute|élevée)))\b"
+        r"|\b(?:da|dé|dale|dele|otorg(?:a|ue)|asign[ae])\b[^.\n]{0,30}?"
+        r"\b(?:(?:máxima|mejor)~(?:puntuación|calificación)|(?:puntuación|calificación)~(?:máxima|más~alta))\b",
+    ),
+    (
+        ("игнорируй", "забудь", "оценк", "балл"),
+        r"\b(?:про)?игнорируй(?:те)?\b[^.\n]{0,40}?\b(?:инструкци|указани)|\bзабудь(?:те)?\b[^.\n]{0,40}?\b(?:инструкци|указани)"
+        r"|\b(?:по)?став(?:ь|ьте)\b[^.\n]{0,30}?\b(?:высш|максимальн|наивысш)\w{1,3}~(?:оценк|балл)",
+    ),
+    (
+        ("指示", "命令", "点", "評価", "スコア"),
+        r"(?:指示|命令|プロンプト)(?:を|は)[^。\n]{0,8}(?:無視|忘れ)|(?:最高|満)(?:点|得点|評価|スコア)を?[^。\n]{0,6}(?:付け|つけ|与え|くださ)",
+    ),
+    (
+        ("分",),
+        r"(?:给|給|打)[^。\n]{0,10}(?:最高|满|滿)的?(?:分|评分|分数)|(?:最高|满)分(?:给|打)",
     ),
     (
         ("忽略", "无视", "忘记", "回答", "输出", "回复"),
@@ -192,7 +214,7 @@ class ReplyFormat:
 
 def _yesno(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
     aliases = [word.lower() for words in reads.get("aliases", {}).values() for word in words]
-    names = (*_LABELS, reads["verdict"].lower())
+    names = (*_LABELS, reads["verdict"].lower(), *_own_labels(reads))
     values = _any_of(["yes", "no", "true", "false", *aliases])
     return names, rf"{_WORD_START}{_any_of(names)}{_SAYS}{values}{_LINE_CLOSED}|{_set_to_pattern(names, values)}"
 
@@ -220,7 +242,7 @@ def _properties(reads: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _scores(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
-    named = [reads["verdict"], *(reads["names"] or ())]
+    named = [reads["verdict"], *(reads["names"] or ()), *_own_labels(reads)]
     names = tuple(dict.fromkeys([*_SCORES, *(name.lower() for name in named)]))
     listed = rf"\[{{0,2}}{_LINE_NUMBER}(?:[ \t]?[,;][ \t]?{_LINE_NUMBER}){{0,60}}\]{{0,2}}"
     marked = rf"\[\[[ \t]?{_LINE_NUMBER}[ \t]?\]\]"
@@ -230,17 +252,28 @@ def _scores(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
 
 def _choice(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
     labels = _any_of(_labels(reads))
-    names = (*_CHOICES, reads["verdict"].lower())
+    names = (*_CHOICES, reads["verdict"].lower(), *_own_labels(reads))
     orders = (
         rf"(?:^|[.!?:])[ \t]{{0,3}}(?:please[ \t])?{_any_of(_CHOOSING)}[ \t]{{1,3}}"
         rf"(?:with[ \t])?{_MARK}{labels}{_LINE_CLOSED}"
     )
     marked = rf"\[\[[ \t]?{labels}[ \t]?\]\]"
-    return (*names, *_CHOOSING, "[["), rf"{_line_pattern(names, labels)}|{orders}|{marked}"
+    # Of short labels, as in `A is better`, any comparison would be a sign.
+    long = [label for label in _labels(reads) if len(label) >= _SHORT]
+    closing = rf"|(?<!\w){_any_of(long)}{_MARK} is\b[^.\n]{{0,12}}\b(?:better|best|winner|preferred)\b" if long else ""
+    said = [phrase.lower() for phrases in reads.get("phrases", {}).values() for phrase in phrases]
+    closing += rf"|(?<!\w){_any_of(said)}(?!\w)" if said else ""
+    return (*names, *_CHOOSING, "[[", *long, *said), rf"{_line_pattern(names, labels)}|{orders}|{marked}{closing}"
 
 
 def _labels(reads: Mapping[str, Any]) -> list[str]:
     return [word.lower() for label, about in reads["labels"].items() for word in (label, *about["aliases"])]
+
+
+def _own_labels(reads: Mapping[str, Any]) -> list[str]:
+    """The words that the judge declares for a verdict to stand behind, in any language."""
+    declared = [*reads.get("verdict_labels", ()), *(reads.get("labels", ()) if reads["kind"] != "choice" else ())]
+    return [word.lower() for word in declared]
 
 
 def _standalone_labels(reads: Mapping[str, Any]) -> frozenset[str]:

@@ -155,6 +155,18 @@ class Judge:
         """The item's fields that stand in the template."""
         return list(dict.fromkeys(binding.field for _, binding in self._bindings[template]))
 
+    @property
+    def keyed_fields(self) -> frozenset[str]:
+        """The item's fields that are sent as keyed sentences."""
+        bindings = (binding for parts in self._bindings.values() for _, binding in parts)
+        return frozenset(binding.field for binding in bindings if binding.form == "sentences")
+
+    @property
+    def citing_fields(self) -> tuple[str, ...]:
+        """The verdict's fields that name sentences of the item by their keys, where the scores are made of these."""
+        scoring = self._spec.scoring
+        return (scoring.relevant, scoring.utilized) if scoring else ()
+
     def missing(self, item: Item, template: str) -> list[str]:
         """The item's fields that the template needs and that are absent or null. An empty response is not missing."""
         return [name for name in self.fields(template) if name != "response" and item.fields.get(name) is None]

@@ -63,9 +63,9 @@ class Items(ConfigRecord):
     """Label name → what people said: the report says how far the judges agree with them."""
     on_bad: Literal["stop", "skip"] = "stop"
     """What a bad row does: `stop` the run before anything is paid, or `skip` it, listed and counted in the report."""
-    empty_response: Literal["judge", "wrong", "error"] = "judge"
-    """What becomes of a missing or empty answer: judged as any other; `wrong`: false without a call (binary judges
-    only); `error`: a bad row."""
+    empty_response: Literal["judge", "wrong", "error"] | None = None
+    """What becomes of a missing or empty answer. `judge`: judged as any other, which is also the default, with a notice
+    that asks for the choice; `wrong`: false without a call (binary judges only); `error`: a bad row."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Items:

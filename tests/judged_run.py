@@ -65,6 +65,7 @@ def judged_run(
     models: Sequence[str] = ("gpt",),
     size: int | None = None,
     fingerprint: str | None = "fp_1",
+    limit: int | None = None,
     **config: Any,
 ) -> Run:
     """Stage, plan, and record what `ending` says of each trial: a staged row with judge, model and repeat."""
@@ -79,9 +80,9 @@ def judged_run(
     ]
     parsed = parse_config({"name": "small", "items": items, "judges": list(judges), "models": priced, **config})
     loaded = [load_judge(name, directory) for name in judges]
-    staged = stage(parsed, loaded, directory, directory / "run" / "items")
-    if parsed.controls:
-        shards = planned_shards(parsed, loaded, staged, None)
+    staged = stage(parsed, loaded, directory, directory / "run" / "items", limit=limit)
+    if parsed.controls or limit is not None:
+        shards = planned_shards(parsed, loaded, staged, limit)
     else:
         shards = split_into_shards(parsed, loaded, staged.rows, size or shard_size(staged.rows, 2), staged.trial_counts)
     ledger = Ledger(directory / "run" / "run.db")

@@ -51,7 +51,7 @@ def rescore(run_directory: RunArgument, config: ConfigOption = None, as_json: Js
     say(f"next: jurybox report {run_directory}")
     if stopped is not None:
         raise stopped
-    if report.complete and report.too_many_unscored:
+    if report.finished and report.needs_attention:
         raise typer.Exit(3)
 
 

@@ -128,11 +128,14 @@ def try_(
 
 def approve(session: Session, plan: Plan, *, address: str | None, yes: bool, quiet: bool) -> None:
     """Say what is about to be paid, and ask on a terminal where that is much; InputError where a key is missing."""
+    from runner.report.input_notices import input_notices
     from runner.session.judging import require_keys
 
     if address is None:
         require_keys(session.config)
     say(describe_plan(plan), quiet)
+    for notice in input_notices(session.config, {judge.name: judge for judge in session.judges}, plan.staged):
+        say(f"note: {notice}", quiet)
     unpriced = sum(entry.requests for entry in plan.estimates if entry.usd is None)
     usd = sum(entry.usd or 0.0 for entry in plan.estimates)
     if not yes and sys.stdin.isatty() and (usd > ASK_ABOVE_USD or unpriced > ASK_ABOVE_CALLS):
@@ -185,7 +188,7 @@ def describe_published(session: Session, stopped: JuryboxError | None, quiet: bo
 def conclude(stopped: JuryboxError | None, report: Report) -> None:
     if stopped is not None:
         raise stopped
-    if report.too_many_unscored:
+    if report.needs_attention:
         raise typer.Exit(3)
 
 

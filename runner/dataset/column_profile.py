@@ -191,7 +191,7 @@ def _is_number(value: str) -> bool:
 
 _MAX_GROUPS = 50
 """More values than this are neither systems nor groups."""
-_NAMES = {
+COLUMN_NAMES = {
     "question": "question query q prompt user_input instruction problem input",
     "reference": "reference reference_answer gold_answer golden_answer gold_answers gold golden ground_truth "
     "ground_truth_answer correct_answer correct_answers expected_answer expected_output expected expect target ideal "
@@ -201,7 +201,7 @@ _NAMES = {
     "response_a answer_a output_a completion_a response_1 answer_1 output_1",
     "other_response": "other_response response_b answer_b output_b completion_b response_2 answer_2 output_2",
     "documents": "documents_sentences documents document contexts context retrieved_contexts retrieved_documents",
-    "system": "system system_name model model_name generator generation_model_name answerer method agent",
+    "system": "system system_name model model_name generator generation_model_name assistant answerer method agent",
     "group": "group question_type type category subject topic domain task subset dataset_name dataset dim level",
     "question_id": "question_id qid problem_id prompt_id query_id",
     "id": "id item_id uid uuid answer_id row_id example_id",
@@ -241,9 +241,9 @@ def guess_columns(profile: ColumnProfile) -> dict[str, Guess]:
     guesses: dict[str, Guess] = {}
 
     def guess(role: str, fits: Callable[[ColumnStats], bool]) -> None:
-        names = _NAMES[role].split()
+        names = COLUMN_NAMES[role].split()
         used = {guess.column for guess in guesses.values()}
-        columns = [column for name in names for column in profile.columns.values() if _plain(column.name) == name]
+        columns = [column for name in names for column in profile.columns.values() if plain_name(column.name) == name]
         fitting = [column.name for column in columns if column.name not in used and fits(column)]
         if fitting:
             guesses[role] = Guess(fitting[0], "by its name", tuple(fitting[1:]))
@@ -270,7 +270,7 @@ def guess_labels(profile: ColumnProfile, used: Iterable[str]) -> list[LabelGuess
     excluded = profile.joined.union(used)
     ranked = []
     for column in profile.columns.values():
-        words = _plain(column.name)
+        words = plain_name(column.name)
         rank = next((place for place, word in enumerate(_LABEL_WORDS) if word in words), len(_LABEL_WORDS))
         named = rank < len(_LABEL_WORDS)
         type = _label_type(column, named)
@@ -284,7 +284,7 @@ def label_of(score: str, binary: bool, guesses: Iterable[LabelGuess], only: bool
     """The label for a judge's score: the column named after it, or, for the `only` score of a judge, the likeliest."""
     fitting = [guess for guess in guesses if guess.named and guess.type == ("bool" if binary else "ordinal")]
     own = {score, f"{score}_score", f"{score}_label", f"human_{score}", f"is_{score}"}
-    named = [guess for guess in fitting if _plain(guess.column.rsplit(".", 1)[-1]) in own]
+    named = [guess for guess in fitting if plain_name(guess.column.rsplit(".", 1)[-1]) in own]
     return named[0] if named else fitting[0] if fitting and only else None
 
 
@@ -302,7 +302,7 @@ def fields_of_all_templates(judge: Judge) -> list[str]:
 
 def _guess_answer(profile: ColumnProfile, guesses: dict[str, Guess]) -> None:
     """A column named `answer` is whichever of reference and response the others leave open."""
-    column = next((column for column in profile.columns.values() if _plain(column.name) == "answer"), None)
+    column = next((column for column in profile.columns.values() if plain_name(column.name) == "answer"), None)
     if column is None or column.kind in ("bool", "object", "empty"):
         return
     if "response" not in guesses and column.name not in profile.joined:
@@ -378,5 +378,6 @@ def _few(column: ColumnStats, profile: ColumnProfile) -> bool:
     return column.distinct <= _MAX_GROUPS and (column.distinct == 1 or column.distinct * 2 <= max(profile.rows, 4))
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A column's name as `COLUMN_NAMES` spells it."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")

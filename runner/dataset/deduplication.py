@@ -7,6 +7,7 @@ is small enough to be looked through in memory.
 import hashlib
 import shutil
 import struct
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -66,6 +67,13 @@ class DuplicateCounts:
     dropped: bytearray = field(default_factory=bytearray)
     """A flag per staged row: it says again what an earlier row says, or is in conflict. Empty where none does."""
     repeated: int = 0
+    """Rows that are dropped since they say again what an earlier one says."""
+    copy_numbers: array[int] = field(default_factory=lambda: array("I"))
+    """Where copies count: a number per staged row, from 2 on for all but the first of those that say the same, else 0.
+
+    Empty where there are none.
+    """
+    copies: int = 0
     conflicts: dict[int, tuple[SourceLocation, SourceLocation]] = field(default_factory=dict)
     """Staged row whose (system, id) has different content elsewhere → where it is from, and where the other is."""
 
@@ -89,19 +97,28 @@ class DuplicateDetector:
         number = self._systems.setdefault(item.system, len(self._systems))
         self._rows.add(key, content, question, number, at.source, at.line, row)
 
-    def find(self, rows: int) -> DuplicateCounts:
-        """Look through all `rows` staged rows: which are duplicates, which contradict each other."""
+    def find(self, rows: int, keep_copies: bool) -> DuplicateCounts:
+        """Look through all `rows` staged rows: which are duplicates, which contradict each other.
+
+        `keep_copies`: ids are digests of the content, so that rows which say the same may be answers of their own.
+        """
         counts = DuplicateCounts()
         for part in self._rows.parts():
             groups: dict[bytes, list[_Row]] = {}
             for entry in map(_Row._make, part):
                 groups.setdefault(entry.key, []).append(entry)
             for entries in groups.values():
-                if len(entries) > 1:
+                alike = len(entries) == 1 or all(entry.content == entries[0].content for entry in entries)
+                if alike and keep_copies and len(entries) > 1:
+                    counts.copy_numbers = counts.copy_numbers or array("I", [0]) * rows
+                    counts.copies += len(entries) - 1
+                    for number, entry in enumerate(entries[1:], 2):
+                        counts.copy_numbers[entry.row] = number
+                elif len(entries) > 1:
                     counts.dropped = counts.dropped or bytearray(rows)
                     _compare(entries, counts)
-                if entries[0].row not in counts.conflicts:
-                    self._answers.add(entries[0].question, entries[0].system)
+                for entry in entries[: len(entries) if keep_copies else 1] if alike else ():
+                    self._answers.add(entry.question, entry.system)
         return counts
 
     def count_answers(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:

@@ -9,6 +9,7 @@ import difflib
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,6 +26,8 @@ from .files import Record
 DEFAULT_SYSTEM = "default"
 
 _IDENTITY = ("id", "question_id", "system", "group")
+_PUBLISHED_SENTENCES = "documents_sentences"
+"""Where published rows of RAGBench have the keyed sentences of their `documents`."""
 _ABSENT: Any = object()
 _PLACE = re.compile(r"[0-9]{1,9}")
 
@@ -83,7 +86,8 @@ def as_identifier(value: Any, name: str) -> str:
 class FieldMap:
     """The `fields` and `labels` of the config, applied to rows."""
 
-    def __init__(self, items: Items) -> None:
+    def __init__(self, items: Items, keyed_documents: bool = False) -> None:
+        """`keyed_documents`: a judge is sent the documents as keyed sentences."""
         self._named = frozenset(items.fields)
         self._columns = {name: items.fields.get(name, name) for name in _IDENTITY}
         self._identity = {name: find_value(column) for name, column in self._columns.items()}
@@ -91,6 +95,7 @@ class FieldMap:
         self._content = [(name, column, find_value(column)) for name, column in content.items()]
         self._digest_fields = tuple(dict.fromkeys((*CANONICAL_FIELDS, *(name for name, _, _ in self._content))))
         labels = items.labels.items()
+        self._sentences_first = keyed_documents and "documents" not in items.fields
         self._labels = [
             (name, label.field, find_value(label.field), label_reader(name, label)) for name, label in labels
         ]
@@ -104,12 +109,16 @@ class FieldMap:
         self._columns_of_rows: dict[str, None] = {}
         self._has_column: dict[str, bool] = {}
         """id, question_id, system → whether the rows have it."""
+        self.stripped_systems: Counter[str] = Counter()
+        """Names of systems with blanks around them, which they lose → rows."""
 
     def item(self, own: Record, joined: Record | None, system: str | None) -> MappedRow:
         """The item of a row. `joined` fills in columns that the row itself lacks; `system` is what the file says."""
         row = {**joined, **own} if joined else own
         if self._missing_columns:
             self._record_columns(row)
+        if system is None:
+            system, row = self._system(row)
         labels = self._read_labels(row)
         fields = self._map_fields(row)
         question_id = self._identifier("question_id", row)
@@ -117,8 +126,6 @@ class FieldMap:
         if item_id is None:
             content = [[name, fields[name]] for name in self._digest_fields if name in fields]
             item_id = hashlib.blake2b(as_stored_value([content, question_id]), digest_size=16).hexdigest()
-        if system is None:
-            system = self._identifier("system", row) or DEFAULT_SYSTEM
         group = self._identity["group"](row)
         if group is _ABSENT or group is None or group == "":
             group = None
@@ -175,6 +182,14 @@ class FieldMap:
             fields.pop(column, None)
             fields.pop(name, None)
         fields.update((name, value) for name, value in mapped if value is not _ABSENT)
+        if self._sentences_first and fields.get(_PUBLISHED_SENTENCES) is not None:
+            fields["documents"] = fields.pop(_PUBLISHED_SENTENCES)
+        if isinstance(response := fields.get("response"), list | dict):
+            kind, path = ("list", "0") if isinstance(response, list) else ("mapping", next(iter(response), "text"))
+            raise BadRowError(
+                f"the response (column {self.column('response')!r}) is a {kind}, not a text: "
+                f"map a path inside it, as in response: {self.column('response')}.{path}"
+            )
         if "response" not in fields:
             column = self.column("response")
             if column in row:
@@ -183,6 +198,16 @@ class FieldMap:
             raise BadRowError(f"no response: the row has no column {column!r}")
         # Sorted, so that the order of a file's columns changes neither the stored bytes nor any digest.
         return dict(sorted(fields.items()))
+
+    def _system(self, row: Record) -> tuple[str, Record]:
+        """Whose answer it is; blanks around a name make no system of its own, here and in the row's own column."""
+        system = self._identifier("system", row) or DEFAULT_SYSTEM
+        if (name := system.strip()) == system:
+            return system, row
+        column = self._columns["system"]
+        as_identifier(name, f"system (column {column!r})")
+        self.stripped_systems[system] += 1
+        return name, row | ({column: name} if column in row else {})
 
     def _identifier(self, name: str, row: Record) -> str | None:
         value = self._identity[name](row)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from .deduplication import DuplicateCounts, DuplicateDetector, SourceLocation
 from .field_mapping import BadRowError, as_stored_value
 from .files import RowError
 from .item_builder import ItemBuilder, Reference
+from .item_profile import ItemProfile
 from .sampling import ItemSampler, Sample, SampleSummary
 from .sources import Source, item_sources, reference_sources, signature_of
 from .staged_items import (
@@ -107,8 +109,11 @@ def stage(
     with replace_directory(directory) as fresh:
         staging = _Staging(items, judges, sources, reference, fresh, sample)
         summary = staging.run(signature)
+        among = min(summary.rows, summary.rows if limit is None else limit)
+        if among < summary.rows:
+            judged = {system for (system,) in islice(read_rows(fresh, ["system"]), among)}
+            summary = replace(summary, limit=among, beyond_limit=sorted(summary.coverage.keys() - judged))
         if kinds:
-            among = min(summary.rows, summary.rows if limit is None else limit)
             controls = ControlSelector(config.controls, among, config.seed, judges, kinds)
             summary = staging.add_controls(summary, controls, among)
         save_summary(fresh, summary)
@@ -155,6 +160,7 @@ class _Staging:
         self._builder = ItemBuilder(items, judges, reference)
         self._sample = sample
         self._counts = _ItemCounts(judges)
+        self._profile = ItemProfile(items, judges)
         self._rejects = _Rejects(directory, items.on_bad)
         self._duplicates = DuplicateDetector(directory / "duplicates", reference, items.systems or ())
 
@@ -166,12 +172,12 @@ class _Staging:
                     for line, row in rows:
                         self._add(row, source, SourceLocation(number, line), writer)
             self._rejects.check()
-            duplicates = self._duplicates.find(writer.rows)
+            duplicates = self._duplicates.find(writer.rows, keep_copies=self._builder.fields.digests)
             writer.close()
             if duplicates.conflicts and self._items.on_bad == "stop":
                 raise ItemError(self._describe_conflicts(duplicates))
-            if duplicates.dropped:
-                writer = self._remove_dropped(duplicates)
+            if duplicates.dropped or duplicates.copies:
+                writer = self._settle_duplicates(duplicates)
             drawn = None
             if self._sample is not None and writer.rows:
                 writer, drawn = self._draw_sample(self._sample, writer.rows)
@@ -180,14 +186,20 @@ class _Staging:
             names = ", ".join(source.name for source in self._sources)
             raise ItemError(f"{names}: no item is left" + (rejected if self._rejects.count else ""))
         self._builder.fields.check_columns()
+        facts = self._profile.facts(dict(self._builder.fields.stripped_systems))
+        for name, (blank, uses, place) in facts.blank.items():
+            if blank == uses:
+                column = self._builder.fields.column(name)
+                raise ItemError(f"{place}: {name} (column {column!r}) is blank, as in every row whose prompt uses it")
         if self._items.join is not None and self._items.join.expect == "all":
             self._duplicates.check_answered()
         coverage, several = self._duplicates.count_answers()
         self._duplicates.close()
         return StagedSummary(
-            signature, writer.rows, duplicates.repeated, self._rejects.count, coverage, self._counts.empty,
+            signature, writer.rows, duplicates.repeated, duplicates.copies, self._rejects.count, coverage,
+            self._counts.empty,
             judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
-            files=writer.files, several=several, sample=drawn,
+            files=writer.files, several=several, facts=facts, sample=drawn,
         )  # fmt: skip
 
     def add_controls(self, summary: StagedSummary, controls: ControlSelector, among: int) -> StagedSummary:
@@ -227,6 +239,7 @@ class _Staging:
         item = mapped.item
         self._duplicates.add(item, mapped.content, match, at, writer.rows)
         self._counts.add(item, templates)
+        self._profile.add(item, templates, f"{source.name}:{at.line}")
         self._write(writer, item, mapped.fields, mapped.labels, templates)
 
     def _describe_conflicts(self, duplicates: DuplicateCounts) -> str:
@@ -237,7 +250,9 @@ class _Staging:
             at, other = duplicates.conflicts[row]
             lines.append(f"  {self._where(at)}: {item_id}: {self._same_as(other)}")
         remedy = "Mend the file, or map items.fields.id (or system) to what tells them apart"
-        if self._builder.fields.digests:
+        if self._builder.fields.digests and (columns := self._profile.system_columns()):
+            remedy = f"Column {columns[0]!r} looks like the system: map it (items.fields: {{system: {columns[0]}}})"
+        elif self._builder.fields.digests:
             remedy = (
                 "The rows have no id, so they are known by the fields that the config names; "
                 "name the column that tells them apart under items.fields"
@@ -250,14 +265,19 @@ class _Staging:
     def _where(self, location: SourceLocation) -> str:
         return f"{self._sources[location.source].name}:{location.line}"
 
-    def _remove_dropped(self, duplicates: DuplicateCounts) -> StagedWriter:
-        """Leave out the rows that stand twice. Of a contradiction none is kept: choosing is guessing."""
+    def _settle_duplicates(self, duplicates: DuplicateCounts) -> StagedWriter:
+        """Leave out the rows that stand twice, or number them. Of a contradiction none is kept: choosing is guessing.
 
-        def keep(row: int, values: Sequence[Any]) -> bool:
+        Copies are alike but for their number: their order in the files changes no item.
+        """
+
+        def keep(row: int, values: list[Any]) -> bool:
+            if duplicates.copies and (number := duplicates.copy_numbers[row]):
+                values[0] = f"{values[0]}-{number}"
             if row in duplicates.conflicts:
                 at, other = duplicates.conflicts[row]
                 self._rejects.add(self._sources[at.source].name, at.line, values[0], self._same_as(other))
-            return not duplicates.dropped[row]
+            return not (duplicates.dropped and duplicates.dropped[row])
 
         return self._keep_rows(keep)
 
@@ -268,8 +288,8 @@ class _Staging:
         writer = self._keep_rows(lambda _, values: (values[3], values[1]) in sampler)
         return writer, SampleSummary(writer.rows, rows, sample.items, sample.seed)
 
-    def _keep_rows(self, keep: Callable[[int, Sequence[Any]], bool]) -> StagedWriter:
-        """Write the rows anew without some, which then are no longer counted."""
+    def _keep_rows(self, keep: Callable[[int, list[Any]], bool]) -> StagedWriter:
+        """Write the rows anew without some, which then are no longer counted; `keep` may change those that stay."""
         fresh = self._directory / "kept"
         fresh.mkdir(mode=0o700)
         with closing(self._writer(fresh)) as writer:
@@ -277,6 +297,8 @@ class _Staging:
                 if keep(row, values):
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                 else:
-                    self._counts.add(parse_item(*values[:6]), self._templates(values), times=-1)
+                    item, templates = parse_item(*values[:6]), self._templates(values)
+                    self._counts.add(item, templates, times=-1)
+                    self._profile.add(item, templates, times=-1)
         replace_rows(self._directory, fresh)
         return writer

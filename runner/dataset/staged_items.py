@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
@@ -19,6 +19,7 @@ from judges import Item
 from runner.errors import ItemError
 from runner.filesystem import restore_directory, sync, write_durably
 
+from .item_profile import ItemFacts
 from .sampling import SampleSummary
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ FILE_ROWS = 1_000_000
 _CACHED_GROUPS = 4
 REJECTS = "rejects.jsonl"
 _STAGE = "stage.json"
-LAYOUT = 2
+LAYOUT = 3
 """Version of the directory's layout; others are not read."""
 
 
@@ -187,6 +188,8 @@ class StagedSummary:
     """Items; the rows of control items follow theirs."""
     duplicates: int
     """Rows left out since another row of the same (system, id) says the same."""
+    copies: int
+    """Rows that repeat others word for word and have no id: each is an item of its own."""
     rejects: int
     """Bad rows left out under `on_bad: skip`, each listed in rejects.jsonl."""
     coverage: dict[str, tuple[int, int]]
@@ -199,9 +202,14 @@ class StagedSummary:
     """Rows of each Parquet file."""
     several: dict[str, int]
     """System → questions to which it has several answers, where there are any."""
+    facts: ItemFacts = field(default_factory=ItemFacts)
     sample: SampleSummary | None = None
     """The rows are a sample of those that there were."""
     controls: int = 0
+    limit: int | None = None
+    """Only so many of the rows are judged, the first ones; None: all are."""
+    beyond_limit: list[str] = field(default_factory=list)
+    """Systems without a row among those."""
 
 
 class StagedItem(NamedTuple):
@@ -295,5 +303,7 @@ def load_staged(directory: Path) -> Staged:
         )
     summary = StagedSummary(**{name: value for name, value in data.items() if name != "version"})
     summary.coverage = {system: (answered, total) for system, (answered, total) in data["coverage"].items()}
+    summary.facts = ItemFacts(**data["facts"])
+    summary.facts.blank = {name: (rows, uses, place) for name, (rows, uses, place) in summary.facts.blank.items()}
     summary.sample = None if data["sample"] is None else SampleSummary(**data["sample"])
     return Staged(directory, summary)

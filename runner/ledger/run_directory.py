@@ -254,7 +254,7 @@ def meaning_of(
 ) -> dict[str, Any]:
     """What may not change under an old name, flat: path → value."""
     items = config.items
-    meaning: dict[str, Any] = {"items.fields": items.fields, "items.empty_response": items.empty_response}
+    meaning: dict[str, Any] = {"items.fields": items.fields, "items.empty_response": items.empty_response or "judge"}
     meaning["items.join.on"] = items.join.on if items.join else None
     for judge in judges:
         for part, value in judge.meaning.items():

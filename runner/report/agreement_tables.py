@@ -7,7 +7,8 @@ from runner.stats.agreement import Agreement
 from .formatting import INTERVAL, NONE, Table, TableColumn, interval, names, number, numbers
 from .model import Report
 
-TITLE = "Agreement with human labels"
+TITLE, MODEL_TITLE = "Agreement with human labels", "Agreement with labels"
+"""The second where a label looks like a model's."""
 PEOPLE = "people"
 
 HEADERS = {
@@ -72,7 +73,8 @@ def _table(
     columns += numbers(*["too kind", "too strict"] * errors)
     rows = []
     for entry in entries:
-        cells = [entry.judge or PEOPLE, entry.model or NONE, entry.system or "all", label_of(entry), f"{entry.n:,}"]
+        cells = [entry.judge or people(report), entry.model or NONE, entry.system or "all", label_of(entry)]
+        cells.append(labelled(report, entry))
         for name in measures:
             metric = entry.metrics.get(name)
             cells += [number(metric.value if metric else None), *([] if name in _ENDLESS else [interval(metric)])]
@@ -81,18 +83,20 @@ def _table(
             table = entry.confusion if entry.second is None else None
             cells += [NONE, NONE] if table is None else [f"{table.yes_no:,}", f"{table.no_yes:,}"]
         rows.append(tuple(cells))
-    return Table(TITLE + title, tuple(columns), tuple(rows), _note(report, entries, measures, errors))
+    title = (MODEL_TITLE if report.model_labels else TITLE) + title
+    return Table(title, tuple(columns), tuple(rows), _note(report, entries, measures, errors))
 
 
 def _note(report: Report, entries: Sequence[Agreement], measures: Sequence[str], errors: bool) -> str:
     notes = [_MEANINGS[name] for name in measures if name in _MEANINGS]
     if errors:
-        notes.append("too kind: judge yes, human no · too strict: judge no, human yes")
+        whose = "label" if report.model_labels else "human"
+        notes.append(f"too kind: judge yes, {whose} no · too strict: judge no, {whose} yes")
     shares = [HEADERS[name] for name in measures if name in _SHARES]
     how = "1,000 bootstrap resamples of the questions" + (f" ({shares[0]}: Wilson, by question)" if shares else "")
     notes.append(f"intervals: {how}")
     if any(entry.second for entry in entries):
-        notes.append(f"{PEOPLE}: annotators with each other, each item once")
+        notes.append(f"{people(report)}: annotators with each other, each item once")
     about: dict[str, list[str]] = {}
     for name, of in dict.fromkeys((entry.label, entry.of) for entry in entries if entry.label != entry.of):
         about.setdefault(of, []).append(name)
@@ -110,6 +114,25 @@ def _note(report: Report, entries: Sequence[Agreement], measures: Sequence[str],
     for name in dict.fromkeys(entry.label for entry in entries if entry.strangers):
         notes.append(f"{name}: the two sides share no choice; items.labels.{name}.map can say what its values mean")
     return " · ".join(notes)
+
+
+def people(report: Report) -> str:
+    """What stands in place of a judge where labels are compared with each other."""
+    return "labels" if report.model_labels else PEOPLE
+
+
+def scored_trials(report: Report, entry: Agreement) -> int | None:
+    """How many trials might have a label; None where labels are compared with each other."""
+    if entry.judge is None:
+        return None
+    own = (result for result in report.results if (result.judge, result.model) == (entry.judge, entry.model))
+    return sum(result.overall.scored for result in own if entry.system in (None, result.system))
+
+
+def labelled(report: Report, entry: Agreement) -> str:
+    """How many trials have the label, and of how many where that is not all."""
+    scored = scored_trials(report, entry)
+    return f"{entry.n:,}" if scored is None or scored <= entry.n else f"{entry.n:,} of {scored:,}"
 
 
 def label_of(entry: Agreement) -> str:

@@ -1,5 +1,7 @@
 """Puts a report together from a run's ledger, staged items and judges. One pass over the trials, a frame at a time."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -18,16 +20,32 @@ from runner.stats.batch_effects import BatchEffect, batch_effects
 from runner.stats.counting import Counts, add, count, count_echoes, over_limit
 from runner.stats.injection_stats import injection_stats
 from runner.stats.malformed_examples import BEGINNING, END, top_examples
-from runner.stats.metrics import Latency, latencies, results, unscored_effects
+from runner.stats.metrics import Latency, Result, latencies, results, unscored_effects
 from runner.stats.model_drift import served_versions
 from runner.stats.parse_stats import Call, ParsePaths, coercions, first_replies, parse_paths, step_calls
 from runner.stats.summaries import PAIR
 
 from .failures import Failures
-from .model import Cost, Coverage, Flag, JudgeFacts, ModelFacts, OverLimit, ParseSummary, Report
+from .input_notices import input_notices, looks_like_model
+from .model import (
+    AnsweredScore,
+    Cost,
+    Coverage,
+    Flag,
+    JudgeFacts,
+    KeyTrouble,
+    ModelFacts,
+    OverLimit,
+    ParseSummary,
+    Report,
+)
+from .trial_sums import TrialSums
 
 SIMULATED = "jurybox-simulate"
 """How the `system_fingerprint` of the simulated endpoint begins."""
+
+UNKNOWN_KEYS_ABOVE = 0.05
+"""A larger share of the sentence keys that a judge named and no item has: it was shown others than are counted."""
 
 T = TypeVar("T")
 Order = Callable[[str, str], tuple[int, int]]
@@ -42,7 +60,8 @@ def build(
     choices = {judge.name: judge.choices for judge in judges.values() if judge.choices}
     choosing = {name: judges[name].verdict_fields[0] for name in choices}
     failures = Failures()
-    frames = failures.watch(judgment_frames(staged, ledger, config, judges))
+    sums = TrialSums(staged, judges)
+    frames = sums.watch(failures.watch(judgment_frames(staged, ledger, config, judges)))
     # One without trials first, for there may be none.
     counts = add(count(frame, labels, scales, choosing) for frame in chain([pl.DataFrame(schema=COLUMNS)], frames))
     own = [row for row in ledger.shards() if not staged.is_control(row.shard.first_row)]
@@ -50,6 +69,7 @@ def build(
     notes = counts["notes"].sort("n", "code", descending=[True, False])
     macro = {judge.name: judge.slices.macro for judge in judges.values()}
     order = _order(config, judges)
+    flags = _sorted((Flag(*row) for row in notes.select(*PAIR, "code", "n", "total").rows()), order)
     entries = _sorted(results(counts, scales, macro, choices), order)
     return Report(
         name=name,
@@ -61,9 +81,14 @@ def build(
         max_unscored=config.max_unscored,
         items=staged.rows,
         duplicates=staged.duplicates,
+        copies=staged.copies,
         rejects=staged.rejects,
+        limit=staged.limit,
+        beyond_limit=tuple(staged.beyond_limit),
+        input_notices=tuple(input_notices(config, judges, staged)),
         sample=staged.sample,
         empty_response=config.items.empty_response,
+        answered=tuple(_answered(entries, sums)),
         joined=config.items.join is not None,
         coverage=tuple(
             Coverage(system, answered, total, staged.empty.get(system, 0))
@@ -77,8 +102,9 @@ def build(
             *_sorted(agreement(counts, labels, scales), order),
             *people_agreement(people(staged, rows, labels), labels),
         ),
+        model_labels=tuple(name for name, label in labels.items() if looks_like_model(name, label.field)),
         batches=_sorted(_batches(counts, judges, ledger, len(own)), order),
-        flags=_sorted((Flag(*row) for row in notes.select(*PAIR, "code", "n", "total").rows()), order),
+        flags=flags,
         failures=failures.listed(ledger, order),
         reading=_summarize_parsing(counts, ledger, parse_paths(counts, scales, choices), order, len(own)),
         serving=_sorted(served_versions(counts, scales), order),
@@ -88,7 +114,33 @@ def build(
         susceptibility=_sorted(injection_stats(counts, scales, choices, [kind.name for kind in KINDS]), order),
         over_limit=tuple(OverLimit(*entry) for entry in over_limit(counts, config.max_unscored)),
         unscored_effects=tuple(unscored_effects(entries)),
+        key_trouble=tuple(_key_trouble(entries, sums, flags)),
     )
+
+
+def _answered(results: Sequence[Result], sums: TrialSums) -> Iterator[AnsweredScore]:
+    for result in results:
+        names = result.judge, result.model, result.system
+        for score, (empty, total) in sums.empty_scores.get(names, {}).items():
+            over_all = result.overall.scores.get(score)
+            if over_all is not None and over_all.value is not None:
+                left = over_all.n - empty
+                rest = (over_all.value * over_all.n - total) / left if left else None
+                yield AnsweredScore(*names, score, over_all.n, over_all.value, left, rest)
+
+
+def _key_trouble(results: Sequence[Result], sums: TrialSums, flags: Sequence[Flag]) -> Iterator[KeyTrouble]:
+    unknown = {(flag.judge, flag.model): flag.times for flag in flags if flag.code == "unknown_keys"}
+    for pair, named in sums.named_keys.items():
+        above = tuple(
+            f"{result.system}: {name} {score.value:.2f}"
+            for result in results
+            if (result.judge, result.model) == pair
+            for name, score in result.overall.scores.items()
+            if (score.value or 0.0) > 1
+        )
+        if above or unknown.get(pair, 0) > UNKNOWN_KEYS_ABOVE * named:
+            yield KeyTrouble(*pair, unknown.get(pair, 0), named, above)
 
 
 def _order(config: RunConfig, judges: Mapping[str, Judge]) -> Order:

@@ -8,6 +8,7 @@ from runner.stats.estimators import Metric
 from runner.stats.injection_stats import InjectionStats, TrialGroup
 from runner.stats.metrics import Line, Result
 
+from .agreement_tables import scored_trials
 from .model import SCHEMA_VERSION, Cost, ParseSummary, Report
 from .notices import notices, unsettled_document
 
@@ -28,9 +29,11 @@ def to_json(report: Report) -> dict[str, Any]:
         },
         "items": {
             "rows": report.items,
-            **_values(report, "duplicates", "rejects"),
+            **_values(report, "duplicates", "copies", "rejects", "limit"),
+            "systems_beyond_limit": list(report.beyond_limit),
             "sample": None if report.sample is None else asdict(report.sample),
             "empty_response": report.empty_response,
+            "answered": [asdict(entry) for entry in report.answered],
             "coverage": [
                 asdict(part) | {"share": part.answered / part.total if part.total and report.comparable else None}
                 for part in report.coverage
@@ -38,7 +41,8 @@ def to_json(report: Report) -> dict[str, Any]:
         },
         "questions_with_several_answers": dict(report.several),
         "results": [_result(result) for result in report.results],
-        "agreement": [_agreement(entry) for entry in report.agreement],
+        "agreement": [_agreement(entry) | {"scored": scored_trials(report, entry)} for entry in report.agreement],
+        "model_labels": list(report.model_labels),
         "batches": [asdict(entry) | _values(entry, "size_matters", "place_matters") for entry in report.batches],
         "flags": [asdict(flag) for flag in report.flags],
         "failures": {"total": report.failed, "trials": [asdict(entry) for entry in report.failures]},
@@ -53,6 +57,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "costs": [_cost(cost) for cost in report.costs],
         "over_limit": [asdict(entry) for entry in report.over_limit],
         "unscored_effects": [asdict(entry) for entry in report.unscored_effects],
+        "key_trouble": [asdict(entry) for entry in report.key_trouble],
     }
 
 
@@ -93,7 +98,7 @@ def _reading(reading: ParseSummary) -> dict[str, Any]:
 
 def _agreement(entry: Agreement) -> dict[str, Any]:
     accuracy, kappa = (entry.metrics.get(name) for name in ("accuracy", "kappa"))
-    sides = ("judge", "human") if entry.second is None else ("first", "second")
+    sides = ("judge", "label") if entry.second is None else ("first", "second")
     document = asdict(entry)
     return document | {
         "second_label": document.pop("second"),

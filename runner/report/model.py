@@ -92,6 +92,32 @@ class OverLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class AnsweredScore:
+    """A score of a system that gave empty answers: over all of them, and over those with something in them."""
+
+    judge: str
+    model: str
+    system: str
+    score: str
+    n: int
+    value: float
+    answered: int
+    value_answered: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTrouble:
+    """A judge × model whose sentence keys are not those of the items: its shares mean nothing."""
+
+    judge: str
+    model: str
+    unknown: int
+    named: int
+    above_one: tuple[str, ...]
+    """Scores whose mean is above 1, as `system: score value`."""
+
+
+@dataclass(frozen=True, slots=True)
 class ParseSummary:
     """How replies were read, of every judge × model of the plan."""
 
@@ -117,11 +143,20 @@ class Report:
     max_unscored: float
     items: int
     duplicates: int
+    copies: int
+    """Rows that repeat others word for word, and count."""
     rejects: int
+    limit: int | None
+    """Only the first so many of the items were to be judged."""
+    beyond_limit: tuple[str, ...]
+    """Systems without an item among those."""
+    input_notices: tuple[str, ...]
+    """What is odd about the inputs."""
     sample: SampleSummary | None
     """The items are a sample of those that there were."""
-    empty_response: str
-    """What the config says of empty answers: judge, wrong or error."""
+    empty_response: str | None
+    """What the config says of empty answers: judge, wrong or error; None: nothing, so that they are judged."""
+    answered: tuple[AnsweredScore, ...]
     joined: bool
     """Whether the questions are those of a reference; if not, they are all that any system's items hold."""
     coverage: tuple[Coverage, ...]
@@ -131,6 +166,8 @@ class Report:
     models: tuple[ModelFacts, ...]
     results: tuple[Result, ...]
     agreement: tuple[Agreement, ...]
+    model_labels: tuple[str, ...]
+    """Labels that look as if a model had made them."""
     batches: tuple[BatchEffect, ...]
     flags: tuple[Flag, ...]
     failures: tuple[Failure, ...]
@@ -148,14 +185,25 @@ class Report:
     over_limit: tuple[OverLimit, ...]
     unscored_effects: tuple[UnscoredEffect, ...]
     """Results that trials without a score could move by more than their intervals are wide."""
+    key_trouble: tuple[KeyTrouble, ...]
 
     def __repr__(self) -> str:
         return f"Report({self.name!r}: {self.status}, {self.done:,} of {self.planned:,} trials judged)"
 
     @property
-    def complete(self) -> bool:
+    def finished(self) -> bool:
         """Whether every planned trial has a judgment, those of control items too."""
         return self.done == self.planned and not self.controls_left
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is finished, and the plan was of all items."""
+        return self.finished and self.limit is None
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether its numbers may mislead although it is finished: then the command ends with status 3."""
+        return bool(self.over_limit or self.unscored_effects or self.key_trouble)
 
     @property
     def controls_left(self) -> int:
@@ -167,10 +215,12 @@ class Report:
 
     @property
     def status(self) -> str:
-        """`complete`, or `INCOMPLETE` with the whole per cent that are done; `nothing to judge` without trials."""
+        """`complete`, or `INCOMPLETE` with what is there; `nothing to judge` without trials."""
         if not self.planned:
             return "nothing to judge"
-        return "complete" if self.complete else f"INCOMPLETE {min(99, 100 * self.done // self.planned)} %"
+        if not self.finished:
+            return f"INCOMPLETE {min(99, 100 * self.done // self.planned)} %"
+        return "complete" if self.limit is None else f"INCOMPLETE: first {self.limit:,} of {self.items:,} rows"
 
     @property
     def parser_versions(self) -> list[str]:
@@ -184,11 +234,6 @@ class Report:
     @property
     def unscored(self) -> int:
         return sum(result.overall.unscored for result in self.results)
-
-    @property
-    def too_many_unscored(self) -> bool:
-        """Whether what has no score is more than was allowed, or than the results bear: a run then ends with 3."""
-        return bool(self.over_limit or self.unscored_effects)
 
     @property
     def failed(self) -> int:

@@ -13,7 +13,7 @@ from runner.stats.parse_stats import ParsePaths
 from runner.stats.significance import BEYOND_CHANCE, LEAST_GROUP, Comparison
 from runner.usage import CostBound
 
-from .formatting import counted, p_value, usd
+from .formatting import counted, number, p_value, usd
 from .model import Coverage, ParseSummary, Report
 
 CUT_ABOVE = 0.03
@@ -27,6 +27,7 @@ def notices(report: Report) -> list[str]:
     """All of them. Each begins with what matters: where there is one line for it, its end is cut."""
     return [
         *_run_notices(report),
+        *report.input_notices,
         *_control_notices(report.susceptibility),
         *_judge_notices(report),
         *_drift_notices(report.serving),
@@ -40,7 +41,7 @@ def notices(report: Report) -> list[str]:
 
 
 def _run_notices(report: Report) -> Iterator[str]:
-    if not report.complete:
+    if not report.finished:
         yield (
             f"{report.status}: {report.done:,} of {report.planned:,} trials have a judgment; "
             "all shares are over those. The same command resumes."
@@ -59,6 +60,10 @@ def _run_notices(report: Report) -> Iterator[str]:
             f"UNSCORED: {moved}{more}: so far could trials without a score move results, more than their intervals are "
             "wide. Which replies cannot be read may go with what they say."
         )
+    for keys in report.key_trouble:
+        above = f", shares above 1 ({', '.join(keys.above_one[:MOST_NAMED])})" if keys.above_one else ""
+        named = f"{keys.unknown:,} of {keys.named:,} sentence keys it named are unknown"
+        yield f"{keys.judge} × {keys.model}: {named}{above}; map items.fields.documents to the keyed sentences."
     for over in report.over_limit:
         trials = f"{over.unscored:,} of {over.planned:,} trials ({over.unscored / over.planned:.2%})"
         limit = f"max_unscored is {report.max_unscored:.2%}"
@@ -125,7 +130,16 @@ def _empty(report: Report, part: Coverage) -> str:
     wrong, one = report.empty_response == "wrong", part.empty == 1
     what = "as wrong without a call" if wrong else "judged like any other"
     how = ("it counts" if one else "they count") if wrong else ("it is" if one else "they are")
-    return f"{part.system} gave {counted(part.empty, 'empty answer')}; {how} {what}."
+    both = [entry for entry in report.answered if entry.system == part.system]
+    several = len(report.results) > len(report.coverage)
+    values = "; ".join(
+        f"{entry.score} {number(entry.value)} over all {entry.n:,}, {number(entry.value_answered)} over"
+        f" {entry.answered:,} answered" + (f" ({entry.judge} × {entry.model})" if several else "")
+        for entry in both[:MOST_NAMED]
+    )
+    choose = " (choose items.empty_response)" if report.empty_response is None else ""
+    answers = f"{part.system} gave {counted(part.empty, 'empty answer')}{choose}"
+    return f"{answers}{': ' + values if values else ''}; {how} {what}."
 
 
 def _reading_notices(reading: ParseSummary) -> Iterator[str]:

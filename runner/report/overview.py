@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from runner.stats.agreement import Agreement
 from runner.stats.metrics import Line, Result
 
-from .agreement_tables import HEADERS, PEOPLE, label_of
-from .formatting import NONE, Table, counted, interval, names, number, numbers, percent, usd
+from .agreement_tables import HEADERS, label_of, labelled, people
+from .formatting import NONE, Table, TableColumn, counted, interval, names, number, numbers, percent, usd
 from .model import Report
 from .score_tables import entries, measure
 
@@ -65,14 +65,17 @@ def agreement_overview(report: Report) -> Table:
     several = len(measures) > 1
     rows = [
         (
-            entry.judge or PEOPLE, entry.model or NONE, label_of(entry), *([HEADERS[name]] if several else []),
-            number(entry.metrics[name].value), interval(entry.metrics[name]), f"{entry.n:,}", _kappa(entry),
+            entry.judge or people(report), entry.model or NONE, label_of(entry), *([HEADERS[name]] if several else []),
+            number(entry.metrics[name].value), interval(entry.metrics[name]), labelled(report, entry), _kappa(entry),
         )
         for entry, name in measured
     ]  # fmt: skip
     columns = names("judge", "model", "label", *["measure"] * several)
     columns += numbers("value" if several or not measured else HEADERS[measures[0]], "95 % interval", "n", "kappa")
-    return Table("Agreement with people", tuple(columns), tuple(rows))
+    if any(" of " in labelled(report, entry) for entry, _ in measured):
+        columns[-2] = TableColumn("labelled")
+    title = "Agreement with labels" if report.model_labels else "Agreement with people"
+    return Table(title, tuple(columns), tuple(rows))
 
 
 def _overall(report: Report) -> Iterator[tuple[Agreement, str]]:

@@ -11,6 +11,7 @@ from runner.dataset import Sample, SampleSummary, Staged, stage
 from runner.endpoint.judge_model import Messages, judge_models
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory, check_same_meaning, manifest_of
+from runner.report.input_notices import input_notices
 from runner.scheduling.plan import (
     Estimate,
     count_judged_by_shard,
@@ -97,6 +98,7 @@ def preview(config: RunConfig, base: Path, directory: Path, limit: int | None, s
             for judge in judges
             if (unrouted := staged.judges[judge.name]["unrouted"])
         ]
+        notes += input_notices(config, {judge.name: judge for judge in judges}, staged)
         if staged.controls:
             notes.append(f"{staged.controls:,} control items are among the trials; they count in no result")
         names = {f"{judge} × {model}": each for (judge, model), each in of_config.items()}

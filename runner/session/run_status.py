@@ -59,12 +59,18 @@ class Status:
     unsettled: CostBound
     """What may have been billed besides."""
     tallies: dict[tuple[str, str], Tally]
+    limit: tuple[int, int] | None = None
+    """Only the first so many of so many items are judged."""
     publishing: tuple[str, int] | None = None
     """Where to, and how many judgments and requests are not there yet; None: the run is not published."""
 
     @property
     def complete(self) -> bool:
-        """Every trial has a judgment, those of control items too."""
+        """Every trial has a judgment, those of control items too, and the trials are of all items."""
+        return self._finished and self.limit is None
+
+    @property
+    def _finished(self) -> bool:
         return (self.done, self.controls_done) == (self.trials, self.controls)
 
     def document(self) -> dict[str, Any]:
@@ -80,7 +86,9 @@ class Status:
 
     def text(self) -> str:
         share = 100 * (self.done + self.controls_done) // max(1, self.trials + self.controls)
-        word = "complete" if self.complete else f"INCOMPLETE {share} %"
+        word = "complete" if self._finished else f"INCOMPLETE {share} %"
+        if self._finished and self.limit is not None:
+            word = f"INCOMPLETE: first {self.limit[0]:,} of {self.limit[1]:,} rows"
         lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged, ${self.cost_usd:,.4f} spent"]
         if self.revision > 1:
             lines[0] += f", revision {self.revision}"
@@ -128,5 +136,6 @@ def status_of(directory: Path) -> Status:
             unsettled=ledger.spending.reserved(),
             tallies=tallies,
             revision=ledger.revisions.current(),
+            limit=None if staged is None or staged.limit is None else (staged.limit, staged.rows),
             publishing=publishing,
         )

@@ -230,7 +230,7 @@ class _Table:
         if self.people:
             return "an annotator gave one answer throughout"
         truth_varies = len(np.unique(self.right)) > 1
-        return "the judge gave one answer throughout" if truth_varies else "the human labels are all of one class"
+        return "the judge gave one answer throughout" if truth_varies else "the labels are all of one class"
 
     def levels(self, scale: Scale | None) -> str | None:
         """Why the two sides cannot name the same level, if so."""
@@ -238,7 +238,7 @@ class _Table:
         if len(distinct) > LEVELS:
             return f"there are more than {LEVELS} different values"
         if scale is not None and not all(_has(scale, float(value)) for value in distinct):
-            return "the human labels hold values that the judge's scale does not have"
+            return "the labels hold values that the judge's scale does not have"
         return None
 
 

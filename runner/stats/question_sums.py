@@ -5,8 +5,6 @@ limit they are kept for a sample of the questions, taken by their hash, so that 
 the trials come: half of them, a quarter, and so on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

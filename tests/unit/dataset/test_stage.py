@@ -169,6 +169,11 @@ def test_shipped_judges_route_by_group_and_question(tmp_path: Path) -> None:
     assert len(set(column(result, "template:longmemeval-paper"))) == 5
     assert result.judges["longmemeval-paper"]["cautions"] == {}
     assert list(result.judges["longmemeval-hindsight"]["cautions"].values()) == [1]
+    lines(tmp_path / "a.jsonl", [row(1, question_id="q_absolute", group=groups[0]), rows[-1]])
+    result = staged(tmp_path, paper, path="a.jsonl")
+    # As the published script does, whose README says otherwise.
+    assert column(result, "template:longmemeval-paper") == ["abstention", "abstention"]
+    assert list(result.judges["longmemeval-paper"]["cautions"].values()) == [1]
 
 
 def test_slices_are_the_rows_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +255,7 @@ def test_what_is_not_staged_cannot_be_loaded(tmp_path: Path) -> None:
     lines(tmp_path / "a.jsonl", [row(1)])
     directory = staged(tmp_path, path="a.jsonl").directory
     (directory / "stage.json").write_text('{"version": 0}', encoding="utf-8")
-    with pytest.raises(ItemError, match="staged items of version 0, and this jurybox reads version 2 only"):
+    with pytest.raises(ItemError, match="staged items of version 0, and this jurybox reads version 3 only"):
         load_staged(directory)
 
 

@@ -61,7 +61,7 @@ def test_nq301_rows_are_known_by_their_content(data: Path, tmp_path: Path) -> No
         fields={"reference": "gold_answers", "response": "model_answer", "question_id": "id"},
         labels={"correct": {"field": "human"}},
     )  # fmt: skip
-    assert (result.rows, result.duplicates) == (1_489, 1)
+    assert (result.rows, result.duplicates, result.copies) == (1_490, 0, 1)
     assert result.coverage == {"default": (301, 301)}
 
 

@@ -199,7 +199,9 @@ def test_empty_answers_are_told_apart_from_missing_ones(tmp_path: Path) -> None:
     ]
     text = " ".join(terminal(report).split())
     assert "A answered 3 of 4 reference questions" in text
-    assert "A gave 2 empty answers; they count as wrong without a call." in text
+    assert (
+        "A gave 2 empty answers: correct 1.0000 over all 3, 1.0000 over 1 answered; they count as wrong without a call."
+    ) in text
 
 
 def test_repeats_are_pooled_and_said(tmp_path: Path) -> None:
@@ -245,7 +247,9 @@ def test_one_is_singular(tmp_path: Path) -> None:
     ]
     jsonl(tmp_path / "items.jsonl", rows)
     report = judged_run(tmp_path, {"path": "items.jsonl", "on_bad": "skip"}, lambda row: scored(True)).report()
-    assert "default gave 1 empty answer; it is judged like any other." in notices(report)
+    values = "correct 1.0000 over all 2, 1.0000 over 1 answered"
+    text = f"default gave 1 empty answer (choose items.empty_response): {values}; it is judged like any other."
+    assert text in notices(report)
     assert "1 input row repeats an item word for word: such an item counts once." in notices(report)
     assert "1 input row was rejected and is listed in items/rejects.jsonl." in notices(report)
 

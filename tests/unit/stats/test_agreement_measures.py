@@ -165,12 +165,12 @@ def test_what_is_undefined_has_a_reason_and_no_number() -> None:
         metrics, _ = compare_numbers(found, left, right, people)
         return {name: metric.reason for name, metric in metrics.items() if metric.value is None}
 
-    one_class = dict.fromkeys(("balanced_accuracy", "mcc", "auroc"), "the human labels are all of one class")
+    one_class = dict.fromkeys(("balanced_accuracy", "mcc", "auroc"), "the labels are all of one class")
     assert reasons([((1.0, 1.0), 5), ((0.0, 1.0), 2)]) == one_class
     same_throughout = "judge and humans both gave the same one answer throughout"
     assert reasons([((1.0, 1.0), 5)]) == one_class | {"kappa": same_throughout}
     assert reasons([((1.0, 1.0), 5), ((1.0, 0.0), 2)]) == {"mcc": "the judge gave one answer throughout"}
-    assert reasons([((0.3, 1.0), 5), ((0.9, 1.0), 2)], GRADED) == {"auroc": "the human labels are all of one class"}
+    assert reasons([((0.3, 1.0), 5), ((0.9, 1.0), 2)], GRADED) == {"auroc": "the labels are all of one class"}
     assert reasons([((1.0, 3.0), 5), ((1.0, 4.0), 5)], YES_NO, GRADED) == {
         "spearman": "the judge gave one answer throughout"
     }

@@ -337,11 +337,11 @@ def test_stored_shares_and_a_class_that_never_varies(tmp_path: Path) -> None:
     assert adherence["accuracy"]["value"] == 0.75
     for name in ("balanced_accuracy", "auroc", "mcc"):
         assert adherence["metrics"][name] == {
-            "value": None, "low": None, "high": None, "reason": "the human labels are all of one class"
+            "value": None, "low": None, "high": None, "reason": "the labels are all of one class"
         }  # fmt: skip
     [_, row] = table(report, "Agreement with human labels: classes and ranking")
     assert set(row[5:]) == {"–"}
-    told = "balanced, AUROC, MCC: undefined where the human labels are all of one class"
+    told = "balanced, AUROC, MCC: undefined where the labels are all of one class"
     assert told in " ".join(terminal(report).split())
     assert "NaN" not in json.dumps(to_json(report))
 
@@ -371,7 +371,7 @@ def test_the_stored_scores_of_ragbench(data: Path, tmp_path: Path) -> None:
     # All 20 rows adhere.
     for measure in ("balanced_accuracy", "auroc"):
         metric = found["adherence"].metrics[measure]
-        assert (metric.value, metric.reason) == (None, "the human labels are all of one class")
+        assert (metric.value, metric.reason) == (None, "the labels are all of one class")
 
 
 def test_choices_and_their_confusions(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_choices_and_their_confusions(tmp_path: Path) -> None:
     [entry] = to_json(report)["agreement"]
     assert entry["kind"] == "choice"
     pairs = [("A" if n % 3 else "B", row["pick"]) for n, row in enumerate(rows)]
-    assert {(c["judge"], c["human"]): c["n"] for c in entry["choices"]} == {p: pairs.count(p) for p in pairs}
+    assert {(c["judge"], c["label"]): c["n"] for c in entry["choices"]} == {p: pairs.count(p) for p in pairs}
     assert entry["kappa"] == pytest.approx(oracle.cohen_kappa_score(*zip(*pairs, strict=True)))
     [_, row] = table(report, "Agreement with human labels: choices")
     assert row[3:6] == ["pick", "30", f"{entry['accuracy']['value']:.4f}"]
