@@ -25,6 +25,7 @@ from .reformat import Reformat, reformat_of, text_to_copy_from
 from .sampling import Sampling
 from .scoring import Scale
 from .spec import MAX_BATCH
+from .strict_form import strict_form_request
 from .strict_yaml import JudgeError
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "parse_judge",
     "reason_of",
     "reformat_of",
+    "strict_form_request",
     "text_of",
     "text_to_copy_from",
 ]

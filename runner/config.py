@@ -176,6 +176,10 @@ class Retry(ConfigRecord):
     reformat: str | Model | None = None
     """The model that copies the verdict out of a reply that cannot be read: a name of `models`, `same` (the judge model
     itself), another model id, or a model of its own; null leaves that stage out."""
+    reread: Share = 0.0
+    """Share of the verdicts read out of a longer reply (`tolerant:label`, `tolerant:lead`, …) that are checked by one
+    more request each, which asks for the bare verdict: no verdict changes by it, and the report says how many came out
+    the same. `plan` does not count these requests."""
     max_outage: str = "30m"
     """How long a whole endpoint may be unreachable, or answer 429s alone, before the run stops, resumable."""
     hang: str = "60s"

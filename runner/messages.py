@@ -50,6 +50,7 @@ class Trial(Record):
     template: str
     fields: bytes
     history: TrialProgress = field(default_factory=TrialProgress)
+    is_control: bool = False
 
     @property
     def place(self) -> TrialPosition:
@@ -107,8 +108,9 @@ class Attempt(Record):
     model: str
     model_id: str
     stage: str
-    """Which call of the ladder this was: `first`, `rejudge:<k>`, `refused:<k>`, `bisect:<depth>`, `last`; or `probe`,
-    which asks a harmless question to see whether the endpoint answers, and has no keys."""
+    """Which call of the ladder this was: `first`, `rejudge:<k>`, `refused:<k>`, `bisect:<depth>`, `last`; or
+    `reread:<place>`, which checks a verdict that stood in that place; or `probe`, which asks a harmless question to see
+    whether the endpoint answers, and has no keys."""
     try_: int
     """1 for the first send of this request, 2 for the second, …"""
     state: str
@@ -133,6 +135,8 @@ class Attempt(Record):
     `refused:model`). None where no reply came, or none that judges."""
     parser_version: str | None = None
     """Of the reader, where there is a reading."""
+    same_verdict: bool | None = None
+    """Of a reread: whether it says what the trial's judgment says. None where either has no verdict."""
     freed: CostBound = NOTHING
     """What was reserved for it, once it is known what it took; nothing where it may have been billed all the same."""
 

@@ -97,12 +97,13 @@ MEANINGS = {
     "late_duplicate": "whether the trial was already settled when the reply came",
     "sent_at": "when it was sent",
     "reading": "how the reply was read: as in `stage`, or `malformed`, `refused`; null where none came",
+    "same_verdict": "of a check (`retry.reread`): whether it came to the trial's verdict; null where either has none",
 }
 """Column → what it says."""
 OF_ATTEMPTS = {
     "request_id": "the request's own id",
     "state": "`ok` where a reply came, `error` where none did",
-    "stage": "the step that sent the request",
+    "stage": "the step that sent the request: `first`, `rejudge:k`, …, `reread:PLACE`",
     "input_tokens": "tokens of the prompt",
     "output_tokens": "tokens of the reply",
     "latency_s": "seconds from sending to the last byte",

@@ -111,7 +111,7 @@ class CircuitBreaker:
         return replace(after, failed_probes=self.failed_probes + 1, has_turn=False)._move(Health.AWAY)
 
     def after_copy_error(self, kind: ErrorKind, answered: bool) -> Self:
-        """A request of the reformat stage failed: counted, but that stage leaves an endpoint alone by itself."""
+        """A request failed without which a trial can do: counted, but its sender leaves an endpoint alone by itself."""
         after = replace(self, unreachable=0) if answered else self
         if kind is ErrorKind.THROTTLED:
             return replace(after, throttles=self.throttles + 1)

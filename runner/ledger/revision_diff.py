@@ -1,4 +1,5 @@
-"""What a revision changed: how many judgments went from what to what, each with a few examples. Pure.
+"""What a revision changed: how many judgments went from what to what, each with a few examples, and where verdicts
+stood. Pure.
 
 Hides how detailed it is: verdicts in full while they are short and few, by their states alone beyond that, so that the
 account of a million changed judgments stays a page.
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from runner.messages import JudgeModelId
+from runner.messages import JudgeModelId, Judgment
 
 EXAMPLES = 3
 """Trials named for each change."""
@@ -48,15 +49,31 @@ WAITING = JudgmentState("waiting")
 
 
 @dataclass(slots=True)
+class VerdictCounts:
+    """The verdicts that were read at one stage."""
+
+    new: int = 0
+    """There was none before."""
+    changed: int = 0
+    """By the stage at which they are read now."""
+    gone: int = 0
+    """By the stage at which they were read before."""
+    same: int = 0
+    """By the stage at which they are read now."""
+
+
+@dataclass(slots=True)
 class ChangeCounts:
     """The judgments of one judge × model."""
 
     changed: int = 0
     unchanged: int = 0
-    reread: int = 0
-    """Of the unchanged: read another way, by another stage or with other notes."""
+    read_otherwise: int = 0
+    """Of the unchanged: read by another stage or with other notes."""
     kept: int = 0
     """Of the unchanged: could not be read again, and stand as they were."""
+    stages: dict[str, VerdictCounts] = field(default_factory=dict)
+    """Stage → its verdicts, where replies were read again."""
 
 
 @dataclass(slots=True)
@@ -93,6 +110,22 @@ class RevisionDiff:
             item = dict(zip(("system", "item_id"), self._name(place) or (), strict=False))
             change.examples.append(item | {"key": key.hex()})
 
+    def add_reading(self, of: JudgeModelId, before: Judgment | None, after: Judgment) -> None:
+        """Counts at which stage a trial of this judge × model had its verdict, and has it now."""
+        was, now = before.verdict if before is not None else None, after.verdict
+        at = after if now is not None or before is None else before
+        if at.verdict is None or at.stage is None:
+            return
+        counted = self.judge_models[of].stages.setdefault(at.stage, VerdictCounts())
+        if now is None:
+            counted.gone += 1
+        elif was is None:
+            counted.new += 1
+        elif was == now or json.loads(was) == json.loads(now):
+            counted.same += 1
+        else:
+            counted.changed += 1
+
     def document(self) -> dict[str, Any]:
         return {
             "changed": self.changed,
@@ -115,11 +148,12 @@ def as_text(document: Mapping[str, Any]) -> str:
     for counted in document["judge_models"]:
         judged = counted["changed"] + counted["unchanged"]
         parts = [f"{counted['changed']:,} of {judged:,} changed", f"{counted['unchanged']:,} unchanged"]
-        if counted["reread"]:
-            parts.append(f"{counted['reread']:,} of these read another way")
+        if counted["read_otherwise"]:
+            parts.append(f"{counted['read_otherwise']:,} of these read another way")
         if counted["kept"]:
             parts.append(f"{counted['kept']:,} of these kept as they were")
         lines.append(f"{counted['judge']} × {counted['model']}: {', '.join(parts)}")
+        lines += _stage_lines(counted["stages"])
         for change in document["changes"]:
             if (change["judge"], change["model"]) == (counted["judge"], counted["model"]):
                 before, after = _state_text(change["from"]), _state_text(change["to"])
@@ -130,6 +164,18 @@ def as_text(document: Mapping[str, Any]) -> str:
                 more = ", …" if change["trials"] > len(names) else ""
                 lines.append(f"  {change['trials']:>9,}  {before} → {after}  ({', '.join(names)}{more})")
     return "\n".join(lines)
+
+
+def _stage_lines(stages: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """A table of the stages at which verdicts are new, changed or gone; none where no verdict is."""
+    columns = ("new", "changed", "gone", "same")
+    rows = [
+        (*(f"{counts[name]:,}" for name in columns), stage)
+        for stage, counts in sorted(stages.items())
+        if counts["new"] or counts["changed"] or counts["gone"]
+    ]
+    head = [(*columns, "verdicts read as")] if rows else []
+    return ["  " + "  ".join((*(f"{cell:>9}" for cell in cells), stage)) for *cells, stage in head + rows]
 
 
 def _state_text(state: Mapping[str, Any]) -> str:

@@ -28,7 +28,7 @@ RETRY = "retry"
 JUDGED = ("state", "reason", "verdict", "scores")
 REPLY = (
     "id", "request_id", "stage", "model", "finish_reason", "answer_text", "reasoning_text", "refusal_text", "latency_s",
-    "worker", "late_duplicate", "reading", "parser_version", "keys",
+    "worker", "late_duplicate", "reading", "parser_version", "same_verdict", "keys",
 )  # fmt: skip
 
 _OLD_AND_NEW = (
@@ -90,7 +90,7 @@ _UNJUDGED = (
 )
 _PUT = schema.ADD_JUDGMENT.replace("INSERT", "INSERT OR REPLACE", 1).replace(" ON CONFLICT DO NOTHING", "")
 _ADD = "INSERT INTO revisions (number, kind, made_at, parser_version, changes) VALUES (?, ?, ?, ?, ?)"
-_SET_READING = "UPDATE attempts SET reading = ?, parser_version = ? WHERE id = ?"
+_SET_READING = "UPDATE attempts SET reading = ?, parser_version = ?, same_verdict = ? WHERE id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,8 +258,8 @@ class Rescoring:
         if added:
             self._db.change(schema.ADD_DONE, added, shard)
 
-    def set_readings(self, readings: Iterable[tuple[str | None, str | None, int]]) -> None:
-        """Say what attempts were read as: reading, parser version, id."""
+    def set_readings(self, readings: Iterable[tuple[str | None, str | None, bool | None, int]]) -> None:
+        """Say what attempts were read as: reading, parser version, whether it is the trial's verdict, id."""
         self._db.change_many(_SET_READING, readings)
 
     def finish(self, parser_version: str, changes: RevisionDiff) -> Revision:

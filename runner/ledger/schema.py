@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from runner.messages import Attempt, Batch, Judgment
 from runner.usage import Usage
 
-VERSION = 6
+VERSION = 7
 """Of the file. There is one version: a file of another is refused, not converted."""
 
 
@@ -30,7 +30,8 @@ _ATTEMPT = f"""
     model_id TEXT NOT NULL, served_model TEXT, system_fingerprint TEXT, stage TEXT NOT NULL, try INTEGER NOT NULL,
     state TEXT NOT NULL, error TEXT, status INTEGER, finish_reason TEXT, answer_text TEXT, reasoning_text TEXT,
     refusal_text TEXT, {_USAGE}, latency_s REAL, retry_after_s REAL, late_duplicate INTEGER NOT NULL DEFAULT 0,
-    sent_at REAL NOT NULL, worker TEXT NOT NULL, reading TEXT, parser_version TEXT
+    sent_at REAL NOT NULL, worker TEXT NOT NULL, reading TEXT, parser_version TEXT,
+    same_verdict INTEGER
 """
 _OUTCOME = f"""
     state TEXT NOT NULL, reason TEXT, verdict TEXT, scores TEXT, template TEXT NOT NULL, stage TEXT,
@@ -190,14 +191,14 @@ def _of_plan(before: str) -> str:
 
 
 CALLS = (
-    f"SELECT judge, model, stage, state, reading, parser_version, {_CUT}, late_duplicate, count(*),"
+    f"SELECT judge, model, stage, state, reading, parser_version, {_CUT}, late_duplicate, same_verdict, count(*),"
     f" {', '.join(f'sum({name})' for name in USAGE_COLUMNS)}"
-    f" FROM attempts WHERE {_of_plan('?1')} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8"
+    f" FROM attempts WHERE {_of_plan('?1')} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9"
 )
 """Requests as made, and what they took, by everything that tells how they went."""
 UNREAD = (
     "SELECT judge, model, reading, substr(answer_text, 1, ?1), substr(answer_text, -?2) FROM attempts"
-    f" WHERE reading >= 'malformed:' AND reading < 'malformed;' AND stage <> 'reformat'"
+    f" WHERE reading >= 'malformed:' AND reading < 'malformed;' AND stage <> 'reformat' AND stage NOT LIKE 'reread:%'"
     f" AND {_of_plan('?3')} ORDER BY id"
 )
 """Replies that were no verdict: how they begin and end."""
@@ -253,7 +254,7 @@ def attempt_row(id_: int, attempt: Attempt) -> tuple[Any, ...]:
         attempt.served_model, attempt.system_fingerprint, attempt.stage, attempt.try_, attempt.state, attempt.error,
         attempt.status, attempt.finish_reason, attempt.answer_text, attempt.reasoning_text, attempt.refusal_text,
         *usage_row(attempt.usage), attempt.latency_s, attempt.retry_after_s, 0, attempt.sent_at, attempt.worker,
-        attempt.reading, attempt.parser_version,
+        attempt.reading, attempt.parser_version, attempt.same_verdict,
     )  # fmt: skip
 
 

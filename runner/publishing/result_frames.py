@@ -45,7 +45,8 @@ ATTEMPT_COLUMNS: dict[str, Any] = {
     "stage": pl.String, "try": pl.Int64, "state": pl.String, "error": pl.String, "status": pl.Int64,
     "finish_reason": pl.String, "answer_text": pl.String, "reasoning_text": pl.String, "refusal_text": pl.String,
     **_USAGE, "latency_s": pl.Float64, "retry_after_s": pl.Float64, "late_duplicate": pl.Boolean,
-    "sent_at": TIME, "worker": pl.String, "reading": pl.String, "parser_version": pl.String, "attempt_id": pl.Int64,
+    "sent_at": TIME, "worker": pl.String, "reading": pl.String, "parser_version": pl.String,
+    "same_verdict": pl.Boolean, "attempt_id": pl.Int64,
 }  # fmt: skip
 """Column → type of `attempts/*.parquet`: one row per request as made."""
 
@@ -57,7 +58,7 @@ _ROWS_WITH_FIELDS = 1_000
 _LEDGER_TYPES: dict[str, Any] = {
     **ATTEMPT_COLUMNS, **COLUMNS, "shard": pl.Int64, "position": pl.Int64, "id": pl.Int64, "attempt": pl.Int64,
     "key": pl.Binary, "keys": pl.Binary, "scores": pl.String, "notes": pl.String, "official": pl.Int64,
-    "late_duplicate": pl.Int64, "judged_at": pl.Float64, "sent_at": pl.Float64,
+    "late_duplicate": pl.Int64, "same_verdict": pl.Int64, "judged_at": pl.Float64, "sent_at": pl.Float64,
 }  # fmt: skip
 """How the ledger's columns come."""
 
@@ -134,7 +135,7 @@ def attempt_frames(
             _typed(columns, rows)
             .with_columns(
                 pl.col("keys").bin.encode("hex").str.extract_all(".{32}"),
-                pl.col("late_duplicate").cast(pl.Boolean),
+                pl.col("late_duplicate", "same_verdict").cast(pl.Boolean),
                 pl.col("id").alias("attempt_id"),
                 _time("sent_at"),
             )

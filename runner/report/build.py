@@ -22,7 +22,7 @@ from runner.stats.injection_stats import injection_stats
 from runner.stats.malformed_examples import BEGINNING, END, top_examples
 from runner.stats.metrics import Latency, Result, latencies, results, unscored_effects
 from runner.stats.model_drift import served_versions
-from runner.stats.parse_stats import Call, ParsePaths, coercions, first_replies, parse_paths, step_calls
+from runner.stats.parse_stats import Call, ParsePaths, coercions, first_replies, parse_paths, rereads, step_calls
 from runner.stats.summaries import PAIR
 
 from .failures import Failures
@@ -213,4 +213,7 @@ def _summarize_parsing(
     calls = _sorted(step_calls(filter(belongs, map(Call._make, ledger.calls()))), order)
     calls = tuple(sorted(calls, key=lambda entry: (entry.judge, entry.model) not in planned))
     examples = _sorted(top_examples(malformed), order)
-    return ParseSummary(_sorted(first_replies(own), order), _sorted(paths, order), coercions(counts), examples, calls)
+    return ParseSummary(
+        _sorted(first_replies(own), order), _sorted(paths, order), coercions(counts), examples, calls,
+        _sorted(rereads(own), order),
+    )  # fmt: skip

@@ -11,7 +11,7 @@ from runner.stats.injection_stats import InjectionStats
 from runner.stats.malformed_examples import MalformedExample
 from runner.stats.metrics import Latency, Result, UnscoredEffect
 from runner.stats.model_drift import ServedVersion
-from runner.stats.parse_stats import FirstReplies, ParsePaths, StepCalls
+from runner.stats.parse_stats import FirstReplies, ParsePaths, Reread, StepCalls
 from runner.usage import CostBound, Usage
 
 from .failures import Failure
@@ -127,6 +127,8 @@ class ParseSummary:
     unreadable: tuple[MalformedExample, ...]
     calls: tuple[StepCalls, ...]
     """Those of the plan, and those of models that it holds only to reformat."""
+    rereads: tuple[Reread, ...]
+    """Verdicts that were checked, by the place where they stood in their replies."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

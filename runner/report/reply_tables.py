@@ -17,7 +17,7 @@ MOST_UNREADABLE = 10
 
 _LATER_STEPS = {"bisect": "batch halved", "rejudge": "judged afresh", "retry": "by jurybox retry"}
 _WAYS = {"after_refusal": "after a refusal", "bare_cut": "cut, a bare word", "reformat": "reformatted", **_LATER_STEPS}
-_STEPS = {"last": "put off to the end", "refused": "after a refusal", **_LATER_STEPS}
+_STEPS = {"last": "put off to the end", "refused": "after a refusal", "reread": "verdict checked", **_LATER_STEPS}
 
 
 def first_replies(report: Report) -> Table:
@@ -68,6 +68,25 @@ def parse_paths(report: Report) -> Table:
     notes += _parse_path_tests(entries)
     note = " · ".join(notes) + _versions(report, entries)
     return Table("Reading", tuple(columns), tuple(rows), note.removeprefix(" · "))
+
+
+def rereads(report: Report) -> Table:
+    """How often verdicts read out of a longer reply came out the same when the bare verdict was asked for."""
+    rows = [
+        (
+            entry.judge, entry.model, entry.place, f"{entry.same.n:,}", f"{entry.same.hits:,}",
+            percent(entry.same.value), _percents(entry.same), f"{entry.differ.hits:,}", percent(entry.differ.value),
+            f"{entry.unread:,}",
+        )
+        for entry in report.reading.rereads
+    ]  # fmt: skip
+    columns = [*names("judge", "model", "place"), *numbers("checked", "same", "share", "95 % interval")]
+    columns += numbers("differ", "share", "unread")
+    note = (
+        "verdicts that stood in these places, against one more request for the bare verdict (retry.reread), which "
+        "changes none · unread: its reply was no verdict · a model may differ from itself however it is read"
+    )
+    return Table("Checked verdicts", tuple(columns), tuple(rows), note)
 
 
 def unreadable_replies(report: Report) -> Table:

@@ -13,7 +13,7 @@ from .agreement_tables import agreement_tables
 from .failures import STATES, pick_by_kind
 from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, p_value, usd
 from .model import Cost, Report
-from .reply_tables import batches, calls, first_replies, flags, parse_paths, unreadable_replies
+from .reply_tables import batches, calls, first_replies, flags, parse_paths, rereads, unreadable_replies
 from .score_tables import coverage, reasons, score_tables, slice_tables, trials, value_tables
 
 MOST_FAILURES = 10
@@ -37,7 +37,7 @@ def sections(report: Report) -> dict[str, list[Table]]:
         "controls": [_controls(report), _suspects(report)],
         "served": [_served(report)],
         "batches": [batches(report)],
-        "reading": [first_replies(report), parse_paths(report), unreadable_replies(report)],
+        "reading": [first_replies(report), parse_paths(report), rereads(report), unreadable_replies(report)],
         "flags": [flags(report)],
         "costs": [_costs(report), calls(report)],
         "judges": [_judges(report), _models(report)],

@@ -170,9 +170,10 @@ class TaskBuilder:
     def _trials(self, shard: Shard, histories: Mapping[int, TrialProgress]) -> list[Trial]:
         only = None if len(histories) == shard.rows else [shard.first_row + position for position in histories]
         items = self.staged.items(shard.first_row, shard.rows, shard.judge, only=only)
-        return [_trial(shard, item, histories[item.row - shard.first_row]) for item in items]
+        is_control = self.staged.is_control(shard.first_row)
+        return [_trial(shard, item, histories[item.row - shard.first_row], is_control) for item in items]
 
 
-def _trial(shard: Shard, item: StagedItem, history: TrialProgress) -> Trial:
+def _trial(shard: Shard, item: StagedItem, history: TrialProgress, is_control: bool) -> Trial:
     position, names = item.row - shard.first_row, (item.id, item.question_id, item.system, item.group)
-    return Trial(shard.id, position, *names, item.template, item.fields, history)
+    return Trial(shard.id, position, *names, item.template, item.fields, history, is_control)

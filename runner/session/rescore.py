@@ -7,6 +7,7 @@ one and what a retry has brought, go through `RevisionMaker`, which keeps what t
 """
 
 import itertools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,7 @@ from runner.ledger.run_directory import RunDirectory
 from runner.messages import Judgment, Shard, TrialProgress
 from runner.worker.judgment import build_judgment, request_notes
 from runner.worker.request import REFORMAT, copy_request_id, outcomes_of, reading_of
+from runner.worker.reread import REREAD, is_same_verdict
 
 _STARTS_ANEW = ("first", "last", "retry")
 """Stages of requests whose batch was not halved."""
@@ -50,7 +52,8 @@ def rescore_ledger(
         with ledger.revisions.rescoring() as rescoring:
             altered = False
             for shard in shards:
-                altered |= _Shard(rescoring, shard, judge_models[shard.judge, shard.model], staged, changes).reread()
+                judge_model = judge_models[shard.judge, shard.model]
+                altered |= _Shard(rescoring, shard, judge_model, staged, changes).read_again()
             if not altered:
                 raise Unchanged
             return changes, rescoring.finish(PARSER_VERSION, changes)
@@ -91,9 +94,11 @@ class _Shard:
         self._by_key = {key: self._items[position][0] for position, key in keys.items() if position in self._items}
         self._batches: dict[int, list[Outcome] | None] = {}
         """What replies to several trials say, by attempt."""
-        self._readings: dict[int, tuple[str | None, str | None, int]] = {}
+        self._readings: dict[int, tuple[str | None, str | None, bool | None, int]] = {}
+        self._rereads: dict[int, list[tuple[Row, list[Outcome]]]] = {}
+        """Position → the checks of its verdict, which decide nothing."""
 
-    def reread(self) -> bool:
+    def read_again(self) -> bool:
         """Read all replies of the shard, and write what differs; whether anything does."""
         replaced: list[StoredJudgment] = []
         scored: list[StoredJudgment] = []
@@ -128,6 +133,10 @@ class _Shard:
                 depth = int(number)
             elif stage in _STARTS_ANEW:
                 depth = 0
+            if stage == REREAD:
+                again = outcomes_of(self._judge, _reply(attempt), [item])
+                self._rereads.setdefault(position, []).append((attempt, again))
+                continue
             if stage == REFORMAT:
                 source = unread.get(attempt["request_id"])
                 if source is not None and (copy := self._read_copy(source, attempt, item)) is not None:
@@ -166,7 +175,7 @@ class _Shard:
         verdict = None if how is None or text is None else how.accept(copy["answer_text"], text)
         reading = None if verdict is None else REFORMAT
         if copy["reading"] != reading:
-            self._readings[copy["id"]] = (reading, copy["parser_version"], copy["id"])
+            self._readings[copy["id"]] = (reading, copy["parser_version"], None, copy["id"])
         if verdict is None:
             return None
         scored = Scored(verdict, Provenance(REFORMAT, (f"{REFORMAT}:{copy['model']}",)))
@@ -178,8 +187,16 @@ class _Shard:
         """Keep what the attempt is read as now, where that is news."""
         reading = reading_of(outcomes)
         if (attempt["reading"], attempt["parser_version"]) != (reading, PARSER_VERSION):
-            self._readings[attempt["id"]] = (reading, PARSER_VERSION, attempt["id"])
+            self._readings[attempt["id"]] = (reading, PARSER_VERSION, None, attempt["id"])
         return outcomes
+
+    def _record_rereads(self, position: int, verdict: Mapping[str, Any] | None) -> None:
+        """Keep what the checks of a trial's verdict are read as now, and whether they say what it says."""
+        for attempt, outcomes in self._rereads.get(position, ()):
+            known = (attempt["reading"], attempt["parser_version"], attempt["same_verdict"])
+            now = (reading_of(outcomes), PARSER_VERSION, is_same_verdict(outcomes[0], verdict))
+            if known != now:
+                self._readings[attempt["id"]] = (*now, attempt["id"])
 
     # --- trials
 
@@ -200,13 +217,15 @@ class _Shard:
             attempt = decides.attempt["id"]
         if read and before.official is not None:
             after = replace(after, official=self._judge.official(read[0].attempt["answer_text"]))
+        self._record_rereads(before.position, None if after.verdict is None else json.loads(after.verdict))
         old_state, new_state = _state_of(before), _state_of(after)
         self._changes.add(judge_model, old_state, new_state, (self._shard.id, before.position), before.key)
+        self._changes.add_reading(judge_model, before, after)
         if old_state.same(new_state):
             # Written otherwise, it still says the same.
             after = replace(after, verdict=before.verdict, scores=before.scores)
             counts.kept += decides is None and before.request_id is not None and before.state != "failed"
-            counts.reread += (after.stage, after.notes) != (before.stage, before.notes)
+            counts.read_otherwise += (after.stage, after.notes) != (before.stage, before.notes)
         if attempt == old.attempt and after == replace(before, parser_version=PARSER_VERSION):
             return [] if before.parser_version == PARSER_VERSION else [replace(old, judgment=after)]
         return [StoredJudgment(after, attempt, self._rescoring.number)]
@@ -221,6 +240,7 @@ class _Shard:
         judgment = self._judgment(position, key, history, decides, request_notes(self._judge_model.json_hint, history))
         judge_model = self._shard.judge, self._shard.model
         self._changes.add(judge_model, WAITING, _state_of(judgment), (self._shard.id, position), key)
+        self._changes.add_reading(judge_model, None, judgment)
         return [StoredJudgment(judgment, decides.attempt["id"], self._rescoring.number)]
 
     def _judgment(

@@ -23,7 +23,7 @@ from .summaries import PAIR, ScoreSummary, Subset, subsets
 
 FIRST = ("first", "last")
 """Steps of the ladder that bring a first reply."""
-STEPS = ("first", "last", "reformat", "rejudge", "refused", "bisect", "retry", "probe")
+STEPS = ("first", "last", "reformat", "rejudge", "refused", "bisect", "retry", "reread", "probe")
 WAYS = (
     *("strict", "tolerant", "repaired", "extracted", "bare_cut"),
     *("reformat", "rejudge", "after_refusal", "bisect", "retry"),
@@ -48,6 +48,8 @@ class Call(NamedTuple):
     cut: int
     late: int
     """Whether the trial had its judgment by another request when these were recorded."""
+    same_verdict: int | None
+    """Of rereads: whether they say what the judgment says."""
     n: int
     input_tokens: float
     cached_tokens: float
@@ -127,6 +129,20 @@ class StepCalls:
     usage: Usage
 
 
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """Verdicts of a judge × model that stood in one place of their replies, judged once more at the strict form."""
+
+    judge: str
+    model: str
+    place: str
+    same: Rate
+    """Of those whose second reply is a verdict too."""
+    differ: Rate
+    unread: int
+    """Second replies that are none."""
+
+
 def kind_of(stage: str) -> str:
     """A stage, or a reading, without its number, rule or reason."""
     return stage.partition(":")[0]
@@ -150,6 +166,19 @@ def first_replies(calls: Iterable[Call]) -> list[FirstReplies]:
         reasons = dict(sorted(of_reason, key=lambda entry: (-entry[1], entry[0])))
         tokens = sum(call.reasoning_tokens for call in part)
         entries.append(FirstReplies(*key, kinds.total(), strict, malformed, refused, cut, reasons, tokens))
+    return entries
+
+
+def rereads(calls: Iterable[Call]) -> list[Reread]:
+    """By judge, model and place, of the verdicts that were checked."""
+    parts: defaultdict[tuple[str, str, str], list[Call]] = defaultdict(list)
+    for call in calls:
+        if call.step == "reread" and call.state == "ok":
+            parts[call.judge, call.model, call.stage.partition(":")[2]].append(call)
+    entries = []
+    for key, part in sorted(parts.items()):
+        same, other, unread = (sum(call.n for call in part if call.same_verdict == said) for said in (1, 0, None))
+        entries.append(Reread(*key, rate(same, same + other), rate(other, same + other), unread))
     return entries
 
 

@@ -36,6 +36,8 @@ class Sender(Enum):
     """Harmless: where it fails, the endpoint is at fault."""
     COPY = "copy"
     """The reformat stage's, which leaves an endpoint alone by itself."""
+    REREAD = "reread"
+    """A check of a verdict, which is given up where it fails, or the budget is used up."""
 
 
 @dataclass(slots=True)
@@ -102,6 +104,8 @@ class Account:
                     if is_reserved:
                         yield complete
                         return
+                if sender is Sender.REREAD:
+                    raise Stopped("the budget")
                 # What waits for more of the budget than is left keeps no place from what could be paid.
                 self._unpaid += 1
                 try:
@@ -142,6 +146,7 @@ class Account:
             Sender.TRIAL: self.breaker.after_error,
             Sender.PROBE: self.breaker.after_probe_error,
             Sender.COPY: self.breaker.after_copy_error,
+            Sender.REREAD: self.breaker.after_copy_error,
         }[sender]
         self._become(after(error.kind, answered))
 

@@ -5,7 +5,7 @@ A trial cannot raise: its troubles become attempts and outcomes.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
@@ -25,10 +25,13 @@ from .outbox import Outbox
 from .probes import Prober
 from .reformat import Reformatter
 from .request import JudgeRequest, build_request, outcomes_of, reading_of
+from .reread import build_reread, is_same_verdict
 from .sending import Answered, GaveUp, Send, SendOnce, decide, send
 
 UNCLEAR_PAUSE_S = 5.0
 """Before a last try is repeated, where its endpoint neither works nor is known to be away."""
+PLACE_WAIT_S = 60.0
+"""How long a check of a verdict waits for a place in flight before it looks whether the endpoint is away."""
 CODE_ERRORS = 3
 """Replies that a judge's code may fail on before it deals with one."""
 
@@ -74,16 +77,18 @@ class TrialJudge:
         except Stopped:
             return TrialEnd.LEFT
         if isinstance(end, Answered):
-            return await self._read(request, end)
+            return await self._read(request, end, prober)
         return await self._fail(request.with_attempts(end.send.number), end, prober)
 
     @asynccontextmanager
-    async def _acquire(self, prober: Prober, request: JudgeRequest) -> AsyncIterator[SendOnce]:
-        """Leave to send a trial's request. Raises Stopped."""
+    async def _acquire(
+        self, prober: Prober, request: JudgeRequest, sender: Sender = Sender.TRIAL
+    ) -> AsyncIterator[SendOnce]:
+        """Leave to send a request about a trial. Raises Stopped."""
         account = prober.account
         while True:
             self._check_goes_on(prober)
-            async with account.acquire(request, prober.client, Sender.TRIAL) as complete:
+            async with account.acquire(request, prober.client, sender) as complete:
                 # In its place in flight: what has an answer, and what may yet get one, is bounded together.
                 await account.admission.wait_for_capacity(self.places)
                 self._check_goes_on(prober)
@@ -139,7 +144,7 @@ class TrialJudge:
             case Fail(kind):
                 return await self._finish(request, [Failed(kind, error.message)], end.attempt, None)
 
-    async def _read(self, request: JudgeRequest, end: Answered) -> TrialEnd:
+    async def _read(self, request: JudgeRequest, end: Answered, prober: Prober) -> TrialEnd:
         """Read the reply: outcomes, or the trials go back to the ledger to be judged afresh."""
         completion = end.completion
         outcomes: Sequence[Outcome] = outcomes_of(
@@ -161,7 +166,45 @@ class TrialJudge:
             # The reply is kept as an attempt. That it cannot be read is final only once a copy was tried.
             await self.outbox.record(waiting=request.repeat())
             return TrialEnd.WAITING
-        return await self._finish(request, outcomes, last, completion.latency_s)
+        trial_end = await self._finish(request, outcomes, last, completion.latency_s)
+        # Judged they are: a death or a stop from here on loses the check of a verdict alone.
+        with suppress(Stopped):
+            await self._reread(request, outcomes[0], prober)
+        return trial_end
+
+    async def _reread(self, judged: JudgeRequest, outcome: Outcome, prober: Prober) -> None:
+        """Check a verdict that is recorded already, if it is to be. Raises Stopped where nothing may be sent."""
+        request = build_reread(judged, outcome, self.config.retry.reread, self.config.seed)
+        if request is None or not isinstance(outcome, Scored):
+            return
+        acquire = partial(self._acquire_reread, prober)
+        end = await send(request, prober.account.policy(prober.client, Sender.REREAD, self._decide_reread, acquire))
+        attempt = end.attempt
+        if isinstance(end, Answered):
+            again = outcomes_of(request.judge_model.judge, end.completion.reply, request.items, in_loop=True)
+            same = is_same_verdict(again[0], outcome.verdict)
+            attempt = replace(attempt, reading=reading_of(again), parser_version=PARSER_VERSION, same_verdict=same)
+        await self.outbox.record(attempt)
+
+    @asynccontextmanager
+    async def _acquire_reread(self, prober: Prober, request: JudgeRequest) -> AsyncIterator[SendOnce]:
+        """Leave to send a check, for which no return of the endpoint is waited. Raises Stopped."""
+        while not prober.account.breaker.is_open:
+            async with AsyncExitStack() as stack:
+                try:
+                    async with asyncio.timeout(PLACE_WAIT_S):
+                        complete = await stack.enter_async_context(self._acquire(prober, request, Sender.REREAD))
+                except TimeoutError:
+                    continue
+                yield complete
+                return
+        raise Stopped(prober.account.limiter.account)
+
+    async def _decide_reread(self, error: EndpointError, this: Send) -> Decision:
+        """As often as any request, whatever fails: it can be done without."""
+        failed = this.tries + this.throttles
+        decision = decide(error, replace(this, tries=failed, throttles=failed), self.config.retry.attempts, None)
+        return Park() if failed + 1 >= self.config.retry.attempts and isinstance(decision, RetryAfter) else decision
 
     def _is_at_fault(self, request: JudgeRequest, error: str) -> bool:
         """Whether a judge's own code is to blame for an error in it rather than the reply: it never dealt with one yet.

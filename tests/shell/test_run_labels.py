@@ -25,7 +25,7 @@ def write_lines(path: Path, rows: Iterable[Row]) -> None:
 
 
 def judged(work: Workspace, rows: list[Row], column: str) -> Finished:
-    """Judge the rows by an endpoint that gives the recorded labels."""
+    """Judge the rows by an endpoint that gives what is recorded in a column."""
     # One answer stands there twice, in all its columns: the published numbers count both.
     work.write_items({**row, "n": number} for number, row in enumerate(rows))
     replies = ({"question": row["question"], "response": row["model_answer"], "reply": row[column]} for row in rows)
@@ -33,7 +33,7 @@ def judged(work: Workspace, rows: list[Row], column: str) -> Finished:
     fields = {"id": "n", "question_id": "id", "reference": "gold_answers", "response": "model_answer"}
     items = {"path": work.items.name, "fields": fields, "labels": LABELS}
     with running(Simulation(replay=work.folder / "replay.jsonl")) as url:
-        work.write_config(model(url, name=column.removesuffix("_label")), items=items)
+        work.write_config(model(url, name=column.partition("_")[0]), items=items)
         done = work.run()
     assert done.status == 0, done.stderr
     work.assert_each_trial_judged_once(len(rows))
@@ -73,6 +73,30 @@ def test_published_agreement(data: Path, tmp_path: Path, column: str, n: int, ac
     labels = json.loads(exported.stdout.splitlines()[0])["labels"]
     votes = [vote == "Yes" for vote in rows[0]["annotators"][:2]]
     assert labels == {"human": rows[0]["human"] == "Yes", "first": votes[0], "second": votes[1]}
+
+
+@pytest.mark.parametrize(
+    ("model_name", "n", "accuracy", "kappa", "unread"),
+    [
+        ("gpt4", 1480, 0.8473, 0.6935, 8),
+        pytest.param("davinci", 1483, 0.8348, 0.6689, 0, marks=pytest.mark.long),
+    ],
+)
+def test_the_judges_own_words_come_to_the_published_agreement(
+    data: Path, tmp_path: Path, model_name: str, n: int, accuracy: float, kappa: float, unread: int
+) -> None:
+    """The replies word for word: what people read in them jurybox reads, and it asks almost nothing twice."""
+    lines = (data / "human_labels" / "nq301.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if row[f"{model_name}_label"] in ("Yes", "No")]
+    assert len(rows) == n
+    work = Workspace(tmp_path)
+    report = judged(work, rows, f"{model_name}_raw").report
+    human = next(entry for entry in report["agreement"] if (entry["label"], entry["second_label"]) == ("human", None))
+    assert human["n"] == n - unread
+    assert human["accuracy"]["value"] == pytest.approx(accuracy, abs=0.002)
+    assert human["kappa"] == pytest.approx(kappa, abs=0.002)
+    assert report["unscored"] == unread
+    assert report["requests"] <= 1.02 * n
 
 
 def test_a_label_of_no_score_stops_the_run_before_it_asks(tmp_path: Path) -> None:

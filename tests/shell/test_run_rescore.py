@@ -164,9 +164,12 @@ def test_what_is_read_now_is_scored_in_ledger_results_export_and_report(work: Wo
 def test_what_changed_is_printed_for_people(work: Workspace) -> None:
     unread = readable(work, "no")
     done = work.command("rescore", str(work.out))
-    first, counted, *lines = done.stdout.splitlines()
+    first, counted, head, stage, *lines = done.stdout.splitlines()
     assert first == f"revision 2: all replies read again, by parser {PARSER_VERSION}"
     assert counted == f"yes-no × judge: {len(unread)} of 120 changed, {120 - len(unread)} unchanged"
+    assert head.split() == ["new", "changed", "gone", "same", "verdicts", "read", "as"]
+    new, changed, gone, _, name = stage.split()
+    assert (int(new), changed, gone, name) == (len(unread), "0", "0", "strict")
     assert lines and all("malformed (" in line and ' → {"correct": false}  (q' in line for line in lines)
 
 

@@ -22,7 +22,7 @@ def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
     whole = attempt(
         "r1", keys=(key(0, 1), key(0, 2)), served_model="gpt-2026", system_fingerprint="fp", status=200, error=None,
         finish_reason="stop", answer_text="yes\0no 🙂", reasoning_text="hm", refusal_text="no", latency_s=0.5,
-        retry_after_s=2.0, reading="malformed:conflict", parser_version="2",
+        retry_after_s=2.0, reading="malformed:conflict", parser_version="2", same_verdict=False,
     )  # fmt: skip
     with new_ledger(tmp_path) as ledger:
         recorded = ledger.commit(
@@ -38,7 +38,7 @@ def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
                 "reasoning_text": "hm", "refusal_text": "no", "input_tokens": 100.0, "cached_tokens": 20.0,
                 "output_tokens": 5.0, "reasoning_tokens": 0.0, "cost_usd": 0.25, "latency_s": 0.5,
                 "retry_after_s": 2.0, "late_duplicate": 0, "sent_at": 1.5, "worker": "w",
-                "reading": "malformed:conflict", "parser_version": "2",
+                "reading": "malformed:conflict", "parser_version": "2", "same_verdict": 0,
             }
         ]  # fmt: skip
         assert judgments(ledger) == [

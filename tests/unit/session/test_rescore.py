@@ -154,7 +154,7 @@ def test_notes_of_the_request_stay_and_those_of_the_reading_are_new(run: Replied
     # Another request decides: how that one was sampled was not kept.
     run.shows("b", notes=["json_hint", "not_sent:temperature"], stage="strict", request_id=second.request_id)
     (counted,) = document["judge_models"]
-    assert (counted["changed"], counted["unchanged"], counted["reread"]) == (0, 2, 2)
+    assert (counted["changed"], counted["unchanged"], counted["read_otherwise"]) == (0, 2, 2)
 
 
 def test_the_official_reading_is_that_of_the_first_reply(run: Replied) -> None:
@@ -284,7 +284,7 @@ def test_a_verdict_copied_out_of_an_unreadable_reply_stands(run: Replied) -> Non
     before = run.judged("a")
     document, _ = run.rescore()
     run.shows("a", **before | {"parser_version": PARSER_VERSION, "revision": 2})
-    assert (document["changed"], document["judge_models"][0]["reread"]) == (0, 0)
+    assert (document["changed"], document["judge_models"][0]["read_otherwise"]) == (0, 0)
     assert [row["reading"] for row in attempts(run.ledger)][1] == "reformat"
 
 
@@ -312,3 +312,60 @@ def test_a_copy_that_holds_today_decides_before_later_replies(run: Replied) -> N
     )
     run.rescore()
     run.shows("a", verdict=YES, stage="reformat", notes=["reformat:cheap", "asked:rejudge:1"], attempt=3)
+
+
+def test_the_check_of_a_verdict_decides_nothing_and_is_held_against_what_stands_now(run: Replied) -> None:
+    def judged_and_checked(id_: str, text: str, check: str, **verdict: Any) -> list[Attempt]:
+        first, again = run.reply(id_, text), run.reply(id_, check, "reread:lead", same_verdict=True)
+        run.record([first, again], [run.judgment(id_, first, **scored(**verdict, stage="tolerant:lead"))])
+        return [first, again]
+
+    judged_and_checked("a", UNREADABLE, "yes", verdict=YES)
+    judged_and_checked("b", "No, it is not.", "no", verdict=YES)
+    judged_and_checked("c", "No, it is not.", "Yes, it is.", verdict=NO)
+    judged_and_checked("d", "No, it is not.", "maybe", verdict=NO)
+    run.rescore()
+    run.shows("a", state="malformed", reason="no_verdict", attempt=1)
+    run.shows("b", verdict=NO, attempt=3)
+    checks = [row for row in attempts(run.ledger) if row["stage"] == "reread:lead"]
+    assert [(row["reading"], row["same_verdict"], row["parser_version"]) for row in checks] == [
+        ("strict", None, PARSER_VERSION),
+        ("strict", 1, PARSER_VERSION),
+        ("tolerant:lead", 0, PARSER_VERSION),
+        ("malformed:no_verdict", None, PARSER_VERSION),
+    ]
+    assert run.rescore()[1] is None
+
+
+def test_it_is_told_at_which_stage_verdicts_are_new_changed_and_gone(run: Replied) -> None:
+    replies = [
+        run.reply(id_, text)
+        for id_, text in zip(
+            "abcdefg",
+            ("Yes, it is.", "Result: no", "yes", "Wait, no", UNREADABLE, UNREADABLE, "Yes. It is."),
+            strict=True,
+        )
+    ]
+    lead = scored(YES, stage="tolerant:lead")
+    judged = [{}, lead, scored(YES), lead, lead, {}, lead]
+    run.record(
+        replies, [run.judgment(id_, reply, **was) for id_, reply, was in zip("abcdefg", replies, judged, strict=True)]
+    )
+    run.record([run.reply("h", "**Yes**")], waiting=[run.waiting("h")])
+    document, revision = run.rescore()
+    (counted,) = document["judge_models"]
+    none = {"new": 0, "changed": 0, "gone": 0, "same": 0}
+    assert counted["stages"] == {
+        "strict": none | {"same": 1},
+        "tolerant:label": none | {"changed": 1},
+        "tolerant:lead": none | {"new": 1, "gone": 2, "same": 1},
+        "tolerant:whole": none | {"new": 1},
+    }
+    assert revision is not None
+    table = revision.text().splitlines()[2:6]
+    assert [line.split(None, 4) for line in table] == [
+        ["new", "changed", "gone", "same", "verdicts read as"],
+        ["0", "1", "0", "0", "tolerant:label"],
+        ["1", "0", "2", "1", "tolerant:lead"],
+        ["1", "0", "0", "0", "tolerant:whole"],
+    ]
