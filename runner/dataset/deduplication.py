@@ -4,6 +4,8 @@ Fixed-size records are spread over files by a hash, so that all records of one i
 is small enough to be looked through in memory.
 """
 
+from __future__ import annotations
+
 import hashlib
 import shutil
 import struct

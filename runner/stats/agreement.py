@@ -5,6 +5,8 @@ in `agreement_measures`, which is imported only where there is something to meas
 items and not over the trials, of which an item has as many as judges, models and repeats ask about it, or none.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
