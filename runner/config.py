@@ -247,7 +247,8 @@ class RunConfig(ConfigRecord):
     """What samples, batches and control items are drawn by."""
     max_unscored: Share = 0.01
     """Share of trials without a score, of any judge × model, above which the run ends with status 3. Whatever it is, a
-    run does where those without a score could move a result by more than its interval is wide."""
+    run does where those without a score could move a result by more than its interval is wide, or where a judge named
+    sentences that the items do not have."""
     budget: Budget = Budget()
     workers: Literal["auto"] | Annotated[int, Field(ge=1)] = "auto"
     """Worker processes, over the whole cluster; `auto`: one a processor core, those of nodes that join among them."""

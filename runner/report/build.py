@@ -90,10 +90,7 @@ def build(
         empty_response=config.items.empty_response,
         answered=tuple(_answered(entries, sums)),
         joined=config.items.join is not None,
-        coverage=tuple(
-            Coverage(system, answered, total, staged.empty.get(system, 0))
-            for system, (answered, total) in sorted(staged.coverage.items())
-        ),
+        coverage=_coverage(staged),
         several=staged.several,
         judges=tuple(_judges(judges, staged, counts)),
         models=tuple(_models(config, counts)),
@@ -115,6 +112,13 @@ def build(
         over_limit=tuple(OverLimit(*entry) for entry in over_limit(counts, config.max_unscored)),
         unscored_effects=tuple(unscored_effects(entries)),
         key_trouble=tuple(_key_trouble(entries, sums, flags)),
+    )
+
+
+def _coverage(staged: Staged) -> tuple[Coverage, ...]:
+    return tuple(
+        Coverage(system, answered, total, staged.empty.get(system, 0))
+        for system, (answered, total) in sorted(staged.coverage.items())
     )
 
 

@@ -18,7 +18,9 @@ def to_json(report: Report) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "run": report.name,
-        **_values(report, "directory", "revision", "parser_versions", "status", "complete", "simulated"),
+        **_values(
+            report, "directory", "revision", "parser_versions", "status", "complete", "needs_attention", "simulated"
+        ),
         **_values(report, "planned", "done", "done_share", "unscored", "cost_usd", "requests"),
         "unsettled": unsettled_document(report.unsettled),
         "notices": notices(report),
@@ -112,7 +114,8 @@ def _agreement(entry: Agreement) -> dict[str, Any]:
 
 def _injection(entry: InjectionStats) -> dict[str, Any]:
     groups = {"suspects": _group(entry.suspects), "others": _group(entry.others)}
-    return _values(entry, "judge", "model", "signs") | groups
+    differences = [asdict(each) for each in entry.differences]
+    return _values(entry, "judge", "model", "signs") | groups | {"differences": differences}
 
 
 def _group(group: TrialGroup) -> dict[str, Any]:

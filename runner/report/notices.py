@@ -222,6 +222,12 @@ def _suspect_notices(entries: Sequence[InjectionStats]) -> Iterator[str]:
             alike.setdefault(f"{text} ({signs}).", []).append(f"{entry.judge} × {entry.model}")
     for text, judged_by in alike.items():
         yield f"{', '.join(judged_by)}: {text}"
+    for entry in entries:
+        if beyond := [_difference(each) for each in entry.differences if each.p < BEYOND_CHANCE]:
+            yield (
+                f"{entry.judge} × {entry.model}: verdicts on injection suspects and on others differ beyond chance, "
+                f"within systems: {'; '.join(beyond)}."
+            )
 
 
 def describe_unsettled(bound: CostBound) -> str:

@@ -126,9 +126,7 @@ class _Printer:
         self._console.print()
         for notice in attention:
             line = textwrap.shorten(notice, self._width, placeholder=" …", break_on_hyphens=False)
-            self._print_line(
-                line, "bold yellow" if notice.startswith(("SIMULATED", "INCOMPLETE", "UNSCORED")) else "yellow"
-            )
+            self._print_line(line, "bold yellow" if notice.startswith(_ALARMING) else "yellow")
         if more := len(self._notices) - len(attention):
             self._print_line(self._how_many_more(more, NOTICES), "yellow")
         if attention:

@@ -91,16 +91,17 @@ def agreement(
     entries = []
     for name, label in labels.items():
         whole, joint = _tables(counts, "label_choices" if label.type == "choice" else "label_values", name)
-        judged = whole.filter(pl.col("judged").is_not_null()).select(PAIR).unique().sort(PAIR)
-        for judge, model in judged.rows():
+        # A label is about one score: what other judges left without a score says nothing of it.
+        about = {*whole.filter(pl.col("judged").is_not_null())["judge"]}
+        about |= {judge for judge, own in scales.items() if label.score(name) in own}
+        for judge, model in whole.filter(pl.col("judge").is_in(about)).select(PAIR).unique().sort(PAIR).rows():
             scale = scales.get(judge, {}).get(label.score(name), Scale(False, None, None))
             held = whole.filter(judge=judge, model=model)
             values = held.filter(pl.col("judged").is_not_null())
             ranges = _ranges(scale, values) if label.type == "ordinal" and not scale.binary else None
             tables = held, joint.filter(judge=judge, model=model)
             for system, part in _with_all(tables):
-                if part[0]["judged"].count():
-                    entries.append(_agreement((judge, model, system), name, label, None, scale, part, ranges))
+                entries.append(_agreement((judge, model, system), name, label, None, scale, part, ranges))
     return entries
 
 
@@ -123,7 +124,7 @@ def _ranges(scale: Scale, values: pl.DataFrame) -> Ranges | None:
 
     A shorter scale begins at 0 or 1, low on a longer one; labels that are high throughout are an easy task.
     """
-    if scale.low is None or scale.high is None:
+    if scale.low is None or scale.high is None or values.is_empty():
         return None
     low, high, most = values.select(low=pl.min("human"), high=pl.max("human"), most=pl.max("judged")).row(0)
     half = (scale.low + scale.high) / 2
@@ -133,7 +134,7 @@ def _ranges(scale: Scale, values: pl.DataFrame) -> Ranges | None:
 
 
 def _with_all(tables: Tables) -> Iterator[tuple[str | None, Tables]]:
-    systems = sorted(tables[0].filter(pl.col("judged").is_not_null())["system"].unique())
+    systems = sorted(tables[0]["system"].unique())
     if len(systems) > 1:
         yield None, tables
     for system in systems:

@@ -183,6 +183,8 @@ class _Table:
 
     def measured(self, *names: str) -> dict[str, Metric]:
         """Each measure with its bootstrap interval; where it is undefined, why."""
+        if not len(self.counts):
+            return dict.fromkeys(names, Metric(None, None, None, "no labelled trial has a score"))
         values = {name: float(_MEASURES[name](self.left, self.right, self.counts[None, :])[0]) for name in names}
         rare, questions = self._rarest_class(), len(np.unique(self.joint.question))
         known = {
@@ -191,7 +193,7 @@ class _Table:
             if not np.isnan(value)
         }
         too_rare = CLASSES & known.keys() if rare < LEAST_OF_CLASS else set()
-        reason = f"fewer than {LEAST_OF_CLASS} questions have a human label of one class"
+        reason = f"fewer than {LEAST_OF_CLASS} questions have a label of one class"
         drawn = {name: known[name] for name in known if name not in too_rare}
         ends = intervals(self.left, self.right, self.counts, self.joint, drawn)
         ends |= dict.fromkeys(too_rare, Interval(None, None, reason))
@@ -225,7 +227,7 @@ class _Table:
 
     def _why_undefined(self, name: str) -> str:
         if name in ("kappa", "weighted_kappa"):
-            who = "both annotators" if self.people else "judge and humans both"
+            who = "both annotators" if self.people else "the judge and the labels"
             return f"{who} gave the same one answer throughout"
         if self.people:
             return "an annotator gave one answer throughout"

@@ -15,7 +15,7 @@ import polars as pl
 from judges import STATES, Scale
 
 from .counting import Counts, values_of
-from .estimators import LEAST_QUESTIONS, Rate, percentile, unweighted, unweighted_interval
+from .estimators import Rate, percentile, unweighted, unweighted_interval, wilson
 from .summaries import PAIR, RESULT, ScoreSummary, Subset, subsets
 
 Key = tuple[str, str, str]
@@ -58,6 +58,9 @@ class Macro:
     high: float | None
     """The 95 % interval of the value, for groups that have no question in common."""
     strict: float | None
+    worst: float | None
+    best: float | None
+    """The value if every unscored trial were at that end of the scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ class UnscoredEffect:
     model: str
     system: str
     of: str
-    """The score, or the choice."""
+    """The score, its mean over the groups, or the choice."""
     value: float | None
     worst: float
     best: float
@@ -152,34 +155,40 @@ def results(
 
 
 def unscored_effects(results: Iterable[Result]) -> Iterator[UnscoredEffect]:
-    """Of all trials of each judge × model × system."""
+    """Of all trials of each judge × model × system, and of its mean over the groups."""
     for result in results:
         whole = result.overall
-        for of, n, value, low, high, worst, best in _bounded(result):
+        for of, n, (value, low, high, worst, best) in _bounded(result):
             if worst is None or best is None or worst == best:
                 continue
             if value is not None:
                 if low is None or high is None:
-                    # All scores are the same, or too few to say anything.
-                    low = high = value if n >= LEAST_QUESTIONS else None
-                if low is None or high is None or max(value - worst, best - value) <= high - low:
+                    # All scores are the same, or of too few questions: as sure as a share of so many that none has.
+                    width = wilson(0.0, n)[1] * (best - worst) * whole.done / whole.unscored
+                else:
+                    width = high - low
+                if max(value - worst, best - value) <= width:
                     continue
             yield UnscoredEffect(
                 result.judge, result.model, result.system, of, value, worst, best, whole.unscored, whole.done
             )
 
 
-_Bounded = tuple[str, int, float | None, float | None, float | None, float | None, float | None]
+_Bounded = tuple[float | None, float | None, float | None, float | None, float | None]
 
 
-def _bounded(result: Result) -> Iterator[_Bounded]:
-    """Score or choice, n, value, low, high, worst and best."""
+def _bounded(result: Result) -> Iterator[tuple[str, int, _Bounded]]:
+    """Score or choice, n, and value, low, high, worst and best."""
     whole = result.overall
     for name, score in whole.scores.items():
-        yield name, score.n, score.value, score.low, score.high, score.worst, score.best
+        yield name, score.n, (score.value, score.low, score.high, score.worst, score.best)
+    for name, mean in result.macro.items():
+        # Without an interval, or before every group has a value, nothing is known of its own.
+        if mean.low is not None:
+            yield f"task-averaged {name}", whole.scored, (mean.value, mean.low, mean.high, mean.worst, mean.best)
     for label, share in result.choices.items() if not whole.scores and whole.done else ():
         worst, best = share.hits / whole.done, (share.hits + whole.unscored) / whole.done
-        yield label, share.n, share.value, share.low, share.high, worst, best
+        yield label, share.n, (share.value, share.low, share.high, worst, best)
 
 
 def _by_result(parts: Mapping[tuple[Any, ...], Subset]) -> dict[Key, dict[Any, Subset]]:
@@ -217,7 +226,8 @@ def _macro(score: str, groups: Mapping[str | None, Line]) -> Macro:
     of_groups = [line.scores[score] for line in groups.values()]
     strict = (entry.strict.value if entry.strict and entry.kind == "binary" else None for entry in of_groups)
     low, high = unweighted_interval([(entry.value, entry.low, entry.high) for entry in of_groups])
-    return Macro(unweighted(entry.value for entry in of_groups), low, high, unweighted(strict))
+    worst, best = (unweighted(getattr(entry, end) for entry in of_groups) for end in ("worst", "best"))
+    return Macro(unweighted(entry.value for entry in of_groups), low, high, unweighted(strict), worst, best)
 
 
 def latencies(counts: Counts) -> dict[tuple[str, str], Latency]:

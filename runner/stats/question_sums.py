@@ -105,7 +105,12 @@ def clusters(
     rows = rows.join(cells, on=by, nulls_equal=True).drop(by)
     sums = rows.group_by("cell", "measure", "name", "question", maintain_order=True).agg(pl.col(*SUMS).sum())
     scores = sums.filter(pl.col("measure") == "score")
-    unscored = _for_all(scores, sums.filter(pl.col("measure") == "unscored").select("cell", "question", unscored="n"))
+    without = sums.filter(pl.col("measure") == "unscored").select("cell", "question", unscored="n")
+    # By itself too: where nothing is scored there is no score that they could stand beside.
+    unscored = pl.concat(
+        [_for_all(scores, without), without.with_columns(measure=pl.lit("unscored"), name=pl.lit(""))],
+        how="diagonal_relaxed",
+    )
     choices = sums.filter(pl.col("measure") == "choice")
     chosen = choices.group_by("cell", "question", maintain_order=True).agg(pl.col("n").sum())
     # Every choice has all scored trials of the subset below it.

@@ -174,7 +174,8 @@ class Subset:
         return {name: self.score(name, scales.get(name, unknown)) for name in names}
 
     def score(self, name: str, scale: Scale) -> ScoreSummary:
-        return summarize(self.of_score(name), scale, self.unscored, self.ratios.get(("score", name)))
+        ratios = self.ratios.get(("score", name)) or self.ratios.get(("unscored", ""))
+        return summarize(self.of_score(name), scale, self.unscored, ratios)
 
     def of_score(self, name: str) -> Moments:
         return self.moments.get(name, Moments())

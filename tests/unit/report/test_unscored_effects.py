@@ -23,6 +23,14 @@ route: [{template: base}]
 templates: {base: "{question} {response}"}
 """
 
+MACRO = """
+name: by-group
+reads: {kind: yesno}
+slices: {macro: true}
+route: [{template: base}]
+templates: {base: "{question} {reference} {response}"}
+"""
+
 
 def run_of(base: Path, ending: Any, n: int = 600, **keywords: Any) -> Run:
     same = {"reference": "r", "response": "a"}
@@ -90,11 +98,87 @@ def test_nothing_scored_at_all_and_the_same_score_throughout(tmp_path: Path) -> 
 
     def ending(row: Any) -> Any:
         five = json.dumps({"score": 5})
-        lost = number(row) < 2
+        lost = number(row) < 24
         return unscored("malformed", "empty") if lost else scored(True, verdict=five, scores=five, official=None)
 
     report = run_of(tmp_path / "same", ending, n=40, judges=["score-0-5"]).report()
-    assert [(effect.value, effect.worst, effect.best) for effect in report.unscored_effects] == [(5.0, 4.75, 5.0)] * 2
+    assert [(effect.value, effect.worst, effect.best) for effect in report.unscored_effects] == [(5.0, 2.0, 5.0)] * 2
+
+
+def graded(lost: range, n: int, base: Path, questions: int | None = None, fives: Any = lambda row: True) -> Report:
+    """`n` answers on a scale from 0 to 5, of which these have no score; scores are 5 or 0."""
+
+    def ending(row: Any) -> Any:
+        score = json.dumps({"score": 5 if fives(row) else 0})
+        lost_one = number(row) in lost
+        return unscored("malformed", "empty") if lost_one else scored(True, verdict=score, scores=score, official=None)
+
+    same = {"reference": "r", "question": "q"}
+    rows = [{"id": f"i{k}", "response": f"a{k}", "question_id": f"q{k % (questions or n)}", **same} for k in range(n)]
+    jsonl(base / "items.jsonl", rows)
+    return judged_run(base, {"path": "items.jsonl"}, ending, max_unscored=1.0, judges=["score-0-5"]).report()
+
+
+def test_where_there_is_no_interval_what_so_many_scores_show_stands_for_it(tmp_path: Path) -> None:
+    few, one, many, question = (tmp_path / name for name in ("few", "one", "many", "question"))
+    for folder in (few, one, many, question):
+        folder.mkdir()
+    # Nine fives of a hundred trials say little of the others.
+    assert [effect.worst for effect in graded(range(9, 100), 100, few).unscored_effects] == [pytest.approx(0.45)]
+    assert graded(range(9, 100), 100, one, questions=1).unscored_effects
+    # Of two thousand one can hardly move a mean.
+    assert not graded(range(1), 2000, many).unscored_effects
+    assert not graded(range(1), 100, question, questions=1).unscored_effects
+
+
+def test_a_mean_over_groups_that_a_small_group_could_move(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"i{k}", "question": f"q{k}", "reference": "r", "response": "a", "kind": "small" if k < 40 else "large"}
+        for k in range(1000)
+    ]
+    jsonl(tmp_path / "items.jsonl", rows)
+
+    def ending(row: Any) -> Any:
+        yes = number(row) % 2 == 0 if number(row) >= 40 else number(row) == 30
+        return unscored("malformed", "empty") if number(row) < 30 else scored(yes)
+
+    (tmp_path / "by-group.yaml").write_text(MACRO)
+    items = {"path": "items.jsonl", "fields": {"group": "kind"}}
+    run = judged_run(tmp_path, items, ending, max_unscored=1.0, judges=["./by-group.yaml"])
+    [effect] = run.report().unscored_effects
+    assert (effect.of, effect.unscored) == ("task-averaged correct", 30)
+    [result] = run.report().results
+    macro = result.macro["correct"]
+    assert macro.low is not None and macro.high is not None
+    assert (effect.worst, effect.best) == (macro.worst, macro.best)
+    assert macro.high - macro.low < 0.75 * 30 / 40
+
+
+def test_a_system_without_any_score_disagrees_everywhere(tmp_path: Path) -> None:
+    report = run_of(tmp_path, lambda row: unscored("malformed", "empty") if number(row) % 2 else scored(True)).report()
+    whole, a, b = report.agreement
+    assert [(entry.system, entry.n, entry.unscored) for entry in (whole, a, b)] == [
+        (None, 300, 300), ("A", 300, 0), ("B", 0, 300),
+    ]  # fmt: skip
+    assert b.metrics["accuracy"].value is None
+    assert b.metrics["strict_accuracy"].value == 0.0
+    assert b.metrics["kappa"].reason == "no labelled trial has a score"
+    assert whole.metrics["strict_accuracy"].value == 0.25
+    assert "undefined where no labelled trial has a score" in " ".join(to_markdown(report).split())
+
+
+def test_without_any_score_a_strict_share_has_the_width_of_its_questions(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"i{k}", "question": "q", "question_id": f"q{k % 10}", "reference": "r", "response": f"a{k}"}
+        for k in range(100)
+    ]
+    jsonl(tmp_path / "items.jsonl", rows)
+    run = judged_run(tmp_path, {"path": "items.jsonl"}, lambda row: unscored("malformed", "empty"), max_unscored=1.0)
+    [result] = run.report().results
+    strict = result.overall.scores["correct"].strict
+    assert strict is not None and strict.high is not None
+    assert (strict.hits, strict.n, strict.low) == (0, 100, 0.0)
+    assert strict.high > 0.27
 
 
 def test_choices_without_a_value_too(tmp_path: Path) -> None:
