@@ -8,6 +8,7 @@ back is closed: the opposite standing free behind it, a sentence that opens by t
 
 import json
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,23 +64,23 @@ class Place:
         return getattr(self.value, "scores", self.value)
 
 
-class Grammar:
+class Grammar(ABC):
     """What a kind of reading takes for a literal."""
 
     labels: tuple[str, ...]
     """What a verdict may stand behind."""
 
+    @abstractmethod
     def whole(self, text: str) -> Any:
         """The verdict that the text is, and nothing else; a Malformed where it is a number off the scale; else None."""
-        raise NotImplementedError
 
+    @abstractmethod
     def opening(self, text: str, lead: bool) -> tuple[Any, str] | None:
         """(verdict or Malformed, what stands behind it) where the text opens with a literal that ends there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def without_literals(self, text: str) -> str:
         """The text with its literals taken out, wherever they stand."""
-        raise NotImplementedError
 
     def phrase(self, sentence: str) -> Any:
         """The verdict that a declared phrase at the sentence's start or end gives; None where there is none."""
@@ -304,7 +305,7 @@ def _opening_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?:(?:oh|no|and|but|well|hmm+),?[ \t]+)?(?:{each})", re.I)
 
 
-class PlacedReader:
+class PlacedReader(ABC):
     """What the readings have in common whose verdict is a literal in a place; each gives its `grammar`."""
 
     if TYPE_CHECKING:
@@ -313,17 +314,17 @@ class PlacedReader:
         def strict(self, text: str) -> Scored | None: ...
 
     @property
+    @abstractmethod
     def grammar(self) -> Grammar:
         """The literals, and what they may stand behind."""
-        raise NotImplementedError
 
+    @abstractmethod
     def whole(self, text: str) -> Reading | None:
         """What the whole text is read as, if it is nothing but a verdict, or one that is malformed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scored(self, value: Any, stage: str, *notes: str) -> Scored:
         """The outcome of a literal."""
-        raise NotImplementedError
 
     def tolerant(self, text: str, echoes: Echoes) -> Reading:
         """The verdict of a reply that is a literal as a whole, or holds one in a place."""
