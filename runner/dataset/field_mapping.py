@@ -27,7 +27,7 @@ DEFAULT_SYSTEM = "default"
 
 _IDENTITY = ("id", "question_id", "system", "group")
 _PUBLISHED_SENTENCES = "documents_sentences"
-"""Where published rows of RAGBench have the keyed sentences of their `documents`."""
+"""Where published rows of RAGBench have the keyed sentences of `documents`: a judge that wants such takes them."""
 _ABSENT: Any = object()
 _PLACE = re.compile(r"[0-9]{1,9}")
 
@@ -86,8 +86,7 @@ def as_identifier(value: Any, name: str) -> str:
 class FieldMap:
     """The `fields` and `labels` of the config, applied to rows."""
 
-    def __init__(self, items: Items, keyed_documents: bool = False) -> None:
-        """`keyed_documents`: a judge is sent the documents as keyed sentences."""
+    def __init__(self, items: Items) -> None:
         self._named = frozenset(items.fields)
         self._columns = {name: items.fields.get(name, name) for name in _IDENTITY}
         self._identity = {name: find_value(column) for name, column in self._columns.items()}
@@ -95,7 +94,8 @@ class FieldMap:
         self._content = [(name, column, find_value(column)) for name, column in content.items()]
         self._digest_fields = tuple(dict.fromkeys((*CANONICAL_FIELDS, *(name for name, _, _ in self._content))))
         labels = items.labels.items()
-        self._sentences_first = keyed_documents and "documents" not in items.fields
+        # Other documents are mapped than those whose sentences these are.
+        self._drops_sentences = "documents" in items.fields and _PUBLISHED_SENTENCES not in items.fields
         self._labels = [
             (name, label.field, find_value(label.field), label_reader(name, label)) for name, label in labels
         ]
@@ -182,8 +182,8 @@ class FieldMap:
             fields.pop(column, None)
             fields.pop(name, None)
         fields.update((name, value) for name, value in mapped if value is not _ABSENT)
-        if self._sentences_first and fields.get(_PUBLISHED_SENTENCES) is not None:
-            fields["documents"] = fields.pop(_PUBLISHED_SENTENCES)
+        if self._drops_sentences:
+            fields.pop(_PUBLISHED_SENTENCES, None)
         if isinstance(response := fields.get("response"), list | dict):
             kind, path = ("list", "0") if isinstance(response, list) else ("mapping", next(iter(response), "text"))
             raise BadRowError(

@@ -100,7 +100,7 @@ class ItemBuilder:
         self._judges = judges
         self._reference = reference
         self._detectors = [InjectionDetector(judge) for judge in judges]
-        self.fields = FieldMap(items, any("documents" in judge.keyed_fields for judge in judges))
+        self.fields = FieldMap(items)
 
     def build(self, row: Record | RowError, system: str | None) -> BuiltItem:
         """The item of a row; BadRowError where it makes none. `system` is what the file says."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage_inputs import column, failure, fields, library, lines, row, staged
+from stage_inputs import column, failure, fields, library, lines, row, staged, tiny
 
 from runner.config import RunConfig, parse_config
 from runner.dataset import Staged, stage
@@ -67,14 +67,18 @@ def test_published_rows_of_ragbench_need_no_mapping(tmp_path: Path) -> None:
     keyed = [[["0a", "One."], ["0b", "Two."]]]
     published = {"id": "1", "question": "q", "response": "a", "documents": ["One. Two."], "documents_sentences": keyed}
     path = lines(tmp_path / "a.jsonl", [published]).name
-    [item] = fields(staged(tmp_path, library("ragbench"), path=path))
-    assert item["documents"] == keyed
-    assert "documents_sentences" not in item
+    ragbench, plain = library("ragbench"), tiny()
+    [item] = staged(tmp_path, ragbench, path=path).items(0, 1, "ragbench")
+    assert "0a: One.\n0b: Two." in ragbench.render(item.parse(), item.template)[0]["content"]
     # What the config says wins, and a judge that wants no sentences gets what the column holds.
-    [item] = fields(staged(tmp_path, library("ragbench"), path=path, fields={"documents": "documents"}))
-    assert item["documents"] == ["One. Two."]
-    [item] = fields(staged(tmp_path, path=lines(tmp_path / "a.jsonl", [{**published, "reference": "r"}]).name))
-    assert item["documents"] == ["One. Two."]
+    [item] = staged(tmp_path, ragbench, path=path, fields={"documents": "documents"}).items(0, 1, "ragbench")
+    assert "0a: One. Two." in ragbench.render(item.parse(), item.template)[0]["content"]
+    # Another judge's items, ids and prompts are the same whether or not a judge of sentences is there.
+    del published["id"]
+    path = lines(tmp_path / "a.jsonl", [{**published, "reference": "r"}]).name
+    alone, both = staged(tmp_path, plain, path=path), staged(tmp_path, plain, ragbench, path=path)
+    assert list(alone.items(0, 1, "tiny")) == list(both.items(0, 1, "tiny"))
+    assert fields(both)[0]["documents"] == ["One. Two."]
 
 
 def test_blanks_around_a_system_make_no_other_one(tmp_path: Path) -> None:
