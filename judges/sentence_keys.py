@@ -1,7 +1,7 @@
 """Documents as keyed sentences: `key: sentence`, a line each.
 
-Hides the forms in which people have them: published rows bring their keys, in a column beside the plain documents; plain
-sentences get keys in the same style, the number of the document and letters: `0a` to `0z`, `0aa`, `0ab` and so on.
+Hides the forms in which people have them: published rows bring their keys, in a column beside the plain documents;
+plain sentences get keys in the same style, the document's number and letters: `0a` to `0z`, `0aa`, `0ab` and so on.
 """
 
 import re

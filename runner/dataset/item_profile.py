@@ -49,6 +49,7 @@ class ItemProfile:
     """Counts items as they are staged; one that is left out later is subtracted with `times=-1`."""
 
     def __init__(self, items: Items, judges: Sequence[Judge]) -> None:
+        self._items = items
         self._judges = judges
         self._named = {"id", "question_id", "group", *items.fields.values()}
         self._system_known = items.systems is not None or "system" in items.fields
@@ -85,6 +86,12 @@ class ItemProfile:
         for judge, template in zip(self._judges, templates, strict=True):
             if template is not None and judge.name in self._orders:
                 self._orders[judge.name].add(item, times)
+
+    def restart(self) -> ItemProfile:
+        """One without a count, which still knows where each field was first blank."""
+        fresh = ItemProfile(self._items, self._judges)
+        fresh._blank_at = self._blank_at
+        return fresh
 
     def facts(self, stripped_systems: dict[str, int]) -> ItemFacts:
         """After the last row."""

@@ -68,8 +68,10 @@ def _system_notices(config: RunConfig, staged: Staged) -> Iterator[str]:
         for system in systems:
             if {_model_name(model.name), _model_name(model.model)} & {_model_name(system)}:
                 yield f"{model.model} judges its own answers (system {system}): judges tend to prefer themselves."
-    if stripped := staged.facts.stripped_systems:
-        listed = _listed([f"{name!r} ({rows:,} rows)" for name, rows in stripped.items()])
+    stripped = {name: n for name, n in staged.facts.stripped_systems.items() if name.strip() in staged.coverage}
+    if stripped:
+        partial = staged.limit is not None or staged.sample is not None  # the counts are of all rows that were read
+        listed = _listed([repr(name) if partial else f"{name!r} ({rows:,} rows)" for name, rows in stripped.items()])
         yield f"Blanks around names of systems make no other system: {listed}."
     folded: dict[str, list[str]] = {}
     for system in systems:

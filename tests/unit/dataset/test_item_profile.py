@@ -11,6 +11,7 @@ from stage_inputs import column, failure, fields, library, lines, row, staged, t
 
 from runner.config import RunConfig, parse_config
 from runner.dataset import Staged, stage
+from runner.dataset.sampling import Sample
 from runner.errors import ItemError
 
 SAMPLE = {"question": "q", "reference": "r"}
@@ -159,6 +160,28 @@ def test_a_limit_is_kept_with_the_systems_beyond_it(tmp_path: Path) -> None:
     assert (limited.limit, limited.rows, limited.beyond_limit) == (4, 9, ["c"])
     whole = stage(of, judges, tmp_path, tmp_path / "two", limit=9)
     assert (whole.limit, whole.beyond_limit) == (None, [])
+
+
+def test_counts_are_of_the_rows_that_are_judged(tmp_path: Path) -> None:
+    odd = {"reference": "", "response": "nan"}
+    rows = [row(n, system="a", question_id=n, **({"response": "x"} if n else odd)) for n in range(3)]
+    rows += [row(n, system="b", question_id=n - 3, **(odd if n % 2 else {"response": ""})) for n in range(3, 9)]
+    of = config(path=lines(tmp_path / "a.jsonl", [rows[1], *rows]).name)
+    limited = stage(of, [library("yes-no")], tmp_path, tmp_path / "one", limit=3)
+    assert (limited.rows, limited.limit, limited.empty, limited.several) == (9, 3, {}, {})
+    assert (limited.coverage, limited.beyond_limit) == ({"a": (3, 3)}, ["b"])
+    assert limited.judges["yes-no"]["trials"] == 3
+    assert limited.facts.blank == {"reference": (1, 3, f"{tmp_path}/a.jsonl:2")}
+    assert limited.facts.missing_words == {"a": 1}
+    more = stage(of, [library("yes-no")], tmp_path, tmp_path / "two", limit=5)
+    assert (more.coverage, more.empty, more.beyond_limit) == ({"a": (3, 3), "b": (2, 3)}, {"b": 1}, [])
+
+
+def test_coverage_is_of_the_sample(tmp_path: Path) -> None:
+    rows = [row(n, id=f"{system}{n}", system=system, question_id=n) for system in "ab" for n in range(10)]
+    of = config(path=lines(tmp_path / "a.jsonl", rows).name)
+    drawn = stage(of, [library("yes-no")], tmp_path, tmp_path / "one", Sample(6, 1))
+    assert (drawn.rows, drawn.coverage) == (6, {"a": (3, 3), "b": (3, 3)})
 
 
 def test_an_item_error_leaves_nothing_behind(tmp_path: Path) -> None:
