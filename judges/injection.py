@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .item import Item
+from .item import INVISIBLE, Item
 from .judge import Judge
-from .reading.clean import INVISIBLE
 from .template import Template, parse_template
 
 VERSION = "2"

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judges import Item, Judge
+from judges.item import is_blank_text, text_of
 from runner.items_config import Items
 
 from .column_profile import COLUMN_NAMES, plain_name
+from .missing_values import is_blank, is_missing_word, is_written_list
 
-_MISSING_WORDS = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})
-_LONGEST_WORD = max(map(len, _MISSING_WORDS)) + 2
 _SYSTEM_COLUMNS = frozenset(COLUMN_NAMES["system"].split())
 _OTHER_RESPONSES = frozenset(COLUMN_NAMES["other_response"].split())
+_STOPS = " \t\r\n.!?;,。！？．"
 _MOST_SYSTEMS = 50
 _MOST_CHARACTERS = 100
 _REMEMBERED = 2_000
@@ -33,8 +34,14 @@ class ItemFacts:
     """Field → rows where it is blank and stands in a judge's prompt, rows whose prompts it stands in, first place."""
     missing_words: dict[str, int] = field(default_factory=dict)
     """System → responses that are what programs write for nothing: nan, None, NA."""
+    missing_fields: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    """Field, but for the response → rows where it is such a word; the rest as in `blank`."""
+    written_lists: int = 0
+    """Responses that are the text of a list or an object."""
+    texts: int = 0
+    """Responses that are texts with something in them."""
     references_repeated: int = 0
-    """Responses that are the reference word for word."""
+    """Responses that are the reference, but for case, blanks around it and its last stop."""
     referenced: int = 0
     """Responses with something in them that have a reference."""
     system_columns: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -53,31 +60,34 @@ class ItemProfile:
         self._judges = judges
         self._named = {"id", "question_id", "group", *items.fields.values()}
         self._system_known = items.systems is not None or "system" in items.fields
-        self._fields: dict[tuple[str | None, ...], tuple[str, ...]] = {}
-        """Templates of the judges → the fields besides the response that stand in them."""
         self._routed: Counter[tuple[str | None, ...]] = Counter()
         self._blank: Counter[str] = Counter()
-        self._blank_at: dict[str, str] = {}
+        self._missing: Counter[str] = Counter()
+        self._places: dict[tuple[str, bool], str] = {}
+        """Field, and whether it is blank there or such a word → the first row."""
         self._missing_words: Counter[str] = Counter()
-        self._alike = self._comparable = 0
+        self._alike = self._comparable = self._texts = self._written_lists = 0
         self._columns: dict[str, _SystemColumn] | None = None
         self._orders = {judge.name: order for judge in judges if (order := _Order.of(judge))}
 
     def add(self, item: Item, templates: Sequence[str | None], place: str = "", times: int = 1) -> None:
         fields, key = item.fields, tuple(templates)
         self._routed[key] += times
-        for name in self._fields.get(key) or self._fields_of(key):
-            value = fields.get(name)
-            if type(value) is str and (not value or value.isspace()):
-                self._blank[name] += times
-                self._blank_at.setdefault(name, place)
+        for name, value in self._sent_values(item, templates).items():
+            counts = self._blank if is_blank(value) else self._missing if is_missing_word(value) else None
+            if counts is not None and name != "response":
+                counts[name] += times
+                self._places.setdefault((name, counts is self._blank), place)
         response = fields.get("response")
-        if type(response) is str:
-            if len(response) <= _LONGEST_WORD and response.strip().lower() in _MISSING_WORDS:
+        if type(response) is str and not is_blank_text(response):
+            self._texts += times
+            if is_blank(response) or is_missing_word(response):
                 self._missing_words[item.system] += times
-            if type(reference := fields.get("reference")) is str and response:
+            elif is_written_list(response):
+                self._written_lists += times
+            if (reference := _only_text(fields.get("reference"))) is not None:
                 self._comparable += times
-                self._alike += times * (response == reference)
+                self._alike += times * _says_the_same(response, reference)
         if not self._system_known:
             if self._columns is None:
                 self._columns = self._candidates(fields)
@@ -90,7 +100,7 @@ class ItemProfile:
     def restart(self) -> ItemProfile:
         """One without a count, which still knows where each field was first blank."""
         fresh = ItemProfile(self._items, self._judges)
-        fresh._blank_at = self._blank_at
+        fresh._places = self._places
         return fresh
 
     def facts(self, stripped_systems: dict[str, int]) -> ItemFacts:
@@ -98,9 +108,20 @@ class ItemProfile:
         uses: Counter[str] = Counter()
         for key, rows in self._routed.items():
             uses.update(dict.fromkeys(self._fields_of(key), rows))
+
+        def counted(counts: Counter[str]) -> dict[str, tuple[int, int, str]]:
+            return {
+                name: (rows, uses[name], self._places[name, counts is self._blank])
+                for name, rows in counts.items()
+                if rows
+            }
+
         columns = {} if self._columns is None else self._columns
         return ItemFacts(
-            blank={name: (rows, uses[name], self._blank_at[name]) for name, rows in self._blank.items() if rows},
+            blank=counted(self._blank),
+            missing_fields=counted(self._missing),
+            written_lists=self._written_lists,
+            texts=self._texts,
             missing_words={system: rows for system, rows in self._missing_words.items() if rows},
             references_repeated=self._alike,
             referenced=self._comparable,
@@ -113,6 +134,13 @@ class ItemProfile:
         """Columns that seem to say whose answer a row is, as far as rows were read."""
         return list(self.facts({}).system_columns)
 
+    def _sent_values(self, item: Item, templates: Sequence[str | None]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for judge, template in zip(self._judges, templates, strict=True):
+            if template is not None:
+                values |= judge.sent_values(item, template)
+        return values
+
     def _fields_of(self, key: tuple[str | None, ...]) -> tuple[str, ...]:
         used = [
             name
@@ -121,7 +149,7 @@ class ItemProfile:
             for name in judge.fields(template)
             if name != "response"
         ]
-        return self._fields.setdefault(key, tuple(dict.fromkeys(used)))
+        return tuple(dict.fromkeys(used))
 
     def _candidates(self, fields: Any) -> dict[str, _SystemColumn]:
         """The columns of the first row whose names are those of systems; `system` itself is one without being named."""
@@ -129,6 +157,18 @@ class ItemProfile:
             return {}
         names = (name for name in fields if name not in self._named and plain_name(name) in _SYSTEM_COLUMNS)
         return {name: _SystemColumn() for name in names}
+
+
+def _only_text(reference: Any) -> str | None:
+    """A reference as the text that a response might repeat: itself, or the only one of its list."""
+    if isinstance(reference, list) and len(reference) == 1:
+        reference = reference[0]
+    return None if reference is None or isinstance(reference, list | dict) else text_of(reference)
+
+
+def _says_the_same(response: str, reference: str) -> bool:
+    ours, theirs = (text.strip().rstrip(_STOPS) for text in (response, reference))
+    return len(ours) == len(theirs) and ours.casefold() == theirs.casefold()
 
 
 class _SystemColumn:

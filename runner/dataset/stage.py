@@ -196,9 +196,12 @@ class _Staging:
             limit = None
         facts = self._profile.facts(dict(self._builder.fields.stripped_systems))
         for name, (blank, uses, place) in facts.blank.items():
-            if blank == uses:
+            if blank == uses and name in ("question", "reference"):
                 column = self._builder.fields.column(name)
-                raise ItemError(f"{place}: {name} (column {column!r}) is blank, as in every row whose prompt uses it")
+                raise ItemError(
+                    f"{place}: {name} (column {column!r}) is blank, as in every row whose prompt uses it: "
+                    f"map items.fields.{name} to the column that holds it, or take a judge that does without"
+                )
         coverage, several = self._duplicates.count_answers(self._judged, whole=limit is None and drawn is None)
         beyond = [] if limit is None else sorted(system for system, (answered, _) in coverage.items() if not answered)
         self._duplicates.close()

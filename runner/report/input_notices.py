@@ -12,6 +12,7 @@ from runner.dataset import Staged
 
 from .formatting import counted
 
+_MISSING = "nan, None, null or NA"
 _LEAST_ROWS = 20
 """Fewer responses that are their reference may be chance."""
 _MODEL_WORDS = re.compile(
@@ -55,11 +56,16 @@ def _item_notices(staged: Staged) -> Iterator[str]:
         yield f"Column {column} looks like the system: map system={column} for results of each ({named} rows)."
     for name, (blank, uses, place) in facts.blank.items():
         yield f"{name} is blank in {blank:,} of {uses:,} rows that send it, first at {PurePath(place).name}."
+    for name, (missing, uses, place) in facts.missing_fields.items():
+        yield f"{name} reads {_MISSING} in {missing:,} of {uses:,} rows that send it, first at {PurePath(place).name}."
+    if 2 * facts.written_lists > facts.texts:
+        what = "the response is a list or object written as text"
+        yield f"In {facts.written_lists:,} of {facts.texts:,} rows {what}: is it the answer itself?"
     if staged.copies:
         copies = counted(staged.copies, "row repeats", "rows repeat")
         yield f"{copies} another word for word; each counts. If they are copies, map items.fields.id."
     for system, rows in facts.missing_words.items():
-        yield f"{system}: {counted(rows, 'response')} read nan, None, null or NA, as programs write what is missing."
+        yield f"{system}: {counted(rows, 'response')} read {_MISSING}, as programs write what is missing."
 
 
 def _system_notices(config: RunConfig, staged: Staged) -> Iterator[str]:

@@ -11,6 +11,7 @@ from stage_inputs import column, failure, fields, library, lines, row, staged, t
 
 from runner.config import RunConfig, parse_config
 from runner.dataset import Staged, stage
+from runner.dataset.missing_values import is_blank, is_missing_word
 from runner.dataset.sampling import Sample
 from runner.errors import ItemError
 
@@ -120,9 +121,95 @@ def test_blank_fields_are_counted_where_a_prompt_holds_them(tmp_path: Path) -> N
     assert result.facts.blank == {"reference": (2, 4, f"{place}:2"), "question": (1, 4, f"{place}:3")}
     assert judged(tmp_path, rows[:1]).facts.blank == {}
     message = failure(tmp_path, path=lines(tmp_path / "a.jsonl", rows[1:3]).name)
-    assert message == f"{place}:1: reference (column 'reference') is blank, as in every row whose prompt uses it"
+    assert message.startswith(
+        f"{place}:1: reference (column 'reference') is blank, as in every row whose prompt uses it"
+    )
     # Left out later, it does not count.
     assert judged(tmp_path, [rows[0], rows[1], rows[1], row(5)]).facts.blank["reference"][:2] == (1, 3)
+
+
+NOTHING: list[Any] = [
+    "",
+    " \n",
+    "\u200b",
+    "\u3000\u00ad",
+    [],
+    [""],
+    {},
+    {"text": " "},
+    "[]",
+    '[""]',
+    "['']",
+    "{}",
+    '""',
+    [[], None],
+]
+WORDS: list[Any] = [
+    "nan",
+    " None",
+    "N/A",
+    "<NA>",
+    "(null)",
+    "'NaN'",
+    "\u200bnull",
+    "n.a.",
+    ["nan"],
+    [None, "NA"],
+    "[None]",
+]
+SOMETHING: list[Any] = [
+    0,
+    False,
+    "0",
+    "no",
+    "-",
+    "[1]",
+    '{"a": 1}',
+    ["x", ""],
+    "Nan is bread",
+    "nano",
+    "[] is a list",
+    "None of them",
+]
+
+
+def test_what_says_nothing_is_seen_in_whatever_clothes() -> None:
+    assert [value for value in NOTHING if not is_blank(value) or is_missing_word(value)] == []
+    assert [value for value in WORDS if is_blank(value) or not is_missing_word(value)] == []
+    assert [value for value in SOMETHING if is_blank(value) or is_missing_word(value)] == []
+
+
+def test_blank_and_missing_values_are_counted_in_every_field_that_is_sent(tmp_path: Path) -> None:
+    rows = [row(n, reference=value) for n, value in enumerate([*NOTHING, *WORDS, *SOMETHING])]
+    facts = judged(tmp_path, rows).facts
+    place, rows_before = f"{tmp_path}/a.jsonl", len(NOTHING)
+    assert facts.blank == {"reference": (len(NOTHING), len(rows), f"{place}:1")}
+    assert facts.missing_fields == {"reference": (len(WORDS), len(rows), f"{place}:{rows_before + 1}")}
+    pairs = [row(n, other_response=value) for n, value in enumerate(["", "nan", "b"])]
+    facts = staged(tmp_path, library("choice-ab"), path=lines(tmp_path / "a.jsonl", pairs).name).facts
+    assert facts.blank == {"other_response": (1, 3, f"{place}:1")}
+    assert facts.missing_fields == {"other_response": (1, 3, f"{place}:2")}
+
+
+def test_only_a_question_or_reference_must_not_be_blank_everywhere(tmp_path: Path) -> None:
+    pairs = [row(n, other_response="") for n in range(2)]
+    facts = staged(tmp_path, library("choice-ab"), path=lines(tmp_path / "a.jsonl", pairs).name).facts
+    assert facts.blank == {"other_response": (2, 2, f"{tmp_path}/a.jsonl:1")}
+    missing = [row(n, reference="None") for n in range(2)]
+    assert judged(tmp_path, missing).facts.missing_fields["reference"][:2] == (2, 2)
+    for name in ("question", "reference"):
+        path = lines(tmp_path / "a.jsonl", [row(1, **{name: [""]})]).name
+        assert f"map items.fields.{name} to the column" in failure(tmp_path, path=path)
+
+
+def test_an_invisible_answer_is_an_empty_one(tmp_path: Path) -> None:
+    assert judged(tmp_path, [row(1, response="\u200b\ufeff"), row(2)]).empty == {"default": 1}
+
+
+def test_lists_written_as_text_are_counted(tmp_path: Path) -> None:
+    texts = ['["a"]', "['a', 'b']", '{"text": "a"}', "[sic] a", "{a}", "x", ""]
+    facts = judged(tmp_path, [row(n, response=text) for n, text in enumerate(texts)]).facts
+    assert (facts.written_lists, facts.texts) == (3, 6)
 
 
 def test_words_for_a_missing_value_are_counted_by_system(tmp_path: Path) -> None:
@@ -132,9 +219,11 @@ def test_words_for_a_missing_value_are_counted_by_system(tmp_path: Path) -> None
 
 
 def test_responses_that_are_the_reference_are_counted(tmp_path: Path) -> None:
-    rows = [row(n, response="r" if n < 3 else "x") for n in range(5)] + [row(9, response="", reference="x")]
-    facts = judged(tmp_path, rows).facts
-    assert (facts.references_repeated, facts.referenced) == (3, 5)
+    same = [("r", "r"), (" R. ", "r"), ("r", ["r"]), ("4", 4), ("ÉTÉ", "été!")]
+    other = [("x", "r"), ("r", ["r", "s"]), ("r s", "r")]
+    rows = [row(n, response=text, reference=reference) for n, (text, reference) in enumerate([*same, *other])]
+    facts = judged(tmp_path, [*rows, row(9, response="", reference="x")]).facts
+    assert (facts.references_repeated, facts.referenced) == (5, 7)
 
 
 def test_one_order_of_two_responses_is_seen(tmp_path: Path) -> None:

@@ -68,6 +68,11 @@ def test_a_limit_is_no_complete_run(tmp_path: Path) -> None:
             {},
             "a: 20 responses read nan, None, null or NA, as programs write what is missing.",
         ),
+        (
+            {"reference": "N/A"},
+            {},
+            "reference reads nan, None, null or NA in 20 of 40 rows that send it, first at items.jsonl:2.",
+        ),
         ({"system": "a "}, {}, "Blanks around names of systems make no other system: 'a ' (20 rows)."),
         ({"system": "A"}, {}, "Systems that differ in case alone are apart: A, a."),
         (
@@ -111,6 +116,13 @@ def test_the_response_column_may_be_the_reference(tmp_path: Path) -> None:
     (tmp_path / "few").mkdir()
     few = run_of(tmp_path / "few", [{**row, "response": "r"} for row in ROWS[:10]]).report()
     assert not any("is the reference" in notice for notice in notices(few))
+
+
+def test_a_column_of_lists_may_be_read_from_a_table(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text('id,question,reference,response\n1,q,r,"[""a""]"\n2,q,r,b\n3,q,r,"[\'c\']"\n')
+    report = judged_run(tmp_path, {"path": "items.csv"}, lambda row: YES).report()
+    text = "In 2 of 3 rows the response is a list or object written as text: is it the answer itself?"
+    assert text in notices(report)
 
 
 def test_a_column_like_the_system_is_named(tmp_path: Path) -> None:
