@@ -153,7 +153,11 @@ class Judge:
 
     def fields(self, template: str) -> list[str]:
         """The item's fields that stand in the template."""
-        return list(dict.fromkeys(binding.field for _, binding in self._bindings[template]))
+        return list(dict.fromkeys(self.bound_fields(template).values()))
+
+    def bound_fields(self, template: str) -> dict[str, str]:
+        """Place of the template → the item's field that fills it."""
+        return {name: binding.field for name, binding in self._bindings[template]}
 
     @property
     def citing_fields(self) -> tuple[str, ...]:

@@ -378,6 +378,10 @@ def _few(column: ColumnStats, profile: ColumnProfile) -> bool:
     return column.distinct <= _MAX_GROUPS and (column.distinct == 1 or column.distinct * 2 <= max(profile.rows, 4))
 
 
+_WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Where a word begins in modelName and LLMJudge."""
+
+
 def plain_name(name: str) -> str:
     """A column's name as `COLUMN_NAMES` spells it."""
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    return re.sub(r"[^a-z0-9]+", "_", _WORD_BREAK.sub("_", name).lower()).strip("_")

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -154,6 +154,17 @@ class FieldMap:
         """The column that a field is read from."""
         return next((column for field, column, _ in self._content if field == name), name)
 
+    def check_response(self, name: str, fields: Mapping[str, Any]) -> None:
+        """BadRowError where a field that is a response is a list or a mapping, of which it may be a part."""
+        if isinstance(value := fields.get(name), list | dict):
+            kind, path = ("list", "0") if isinstance(value, list) else ("mapping", next(iter(value), "text"))
+            column = self.column(name)
+            what = "the response" if name == "response" else repr(name)
+            raise BadRowError(
+                f"{what} (column {column!r}) is a {kind}, not a text: "
+                f"map a path inside it, as in {name}: {column}.{path}"
+            )
+
     def check_columns(self) -> None:
         """After the last row: a column that the config names and no row ever had is a mistake of the config."""
         for key, column in self._missing_columns.items():
@@ -184,12 +195,7 @@ class FieldMap:
         fields.update((name, value) for name, value in mapped if value is not _ABSENT)
         if self._drops_sentences:
             fields.pop(_PUBLISHED_SENTENCES, None)
-        if isinstance(response := fields.get("response"), list | dict):
-            kind, path = ("list", "0") if isinstance(response, list) else ("mapping", next(iter(response), "text"))
-            raise BadRowError(
-                f"the response (column {self.column('response')!r}) is a {kind}, not a text: "
-                f"map a path inside it, as in response: {self.column('response')}.{path}"
-            )
+        self.check_response("response", fields)
         if "response" not in fields:
             column = self.column("response")
             if column in row:

@@ -15,15 +15,15 @@ from judges.item import is_blank_text, text_of
 from runner.items_config import Items
 
 from .column_profile import COLUMN_NAMES, plain_name
+from .compared_responses import ResponseOrder
 from .missing_values import is_blank, is_missing_word, is_written_list
 
 _SYSTEM_COLUMNS = frozenset(COLUMN_NAMES["system"].split())
-_OTHER_RESPONSES = frozenset(COLUMN_NAMES["other_response"].split())
 _STOPS = " \t\r\n.!?;,。！？．"
 _MOST_SYSTEMS = 50
 _MOST_CHARACTERS = 100
 _REMEMBERED = 2_000
-"""Questions, and comparisons, of which it is remembered who answered them first."""
+"""Questions of which it is remembered who answered them first."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class ItemProfile:
         self._missing_words: Counter[str] = Counter()
         self._alike = self._comparable = self._texts = self._written_lists = 0
         self._columns: dict[str, _SystemColumn] | None = None
-        self._orders = {judge.name: order for judge in judges if (order := _Order.of(judge))}
+        self._orders = {judge.name: order for judge in judges if (order := ResponseOrder.of(judge))}
 
     def add(self, item: Item, templates: Sequence[str | None], place: str = "", times: int = 1) -> None:
         fields, key = item.fields, tuple(templates)
@@ -197,36 +197,3 @@ class _SystemColumn:
                 self._paired = self._first[key] != value
             elif len(self._first) < _REMEMBERED:
                 self._first[key] = value
-
-
-class _Order:
-    """In which order a judge of two responses sees them."""
-
-    def __init__(self, first: str, second: str) -> None:
-        self._names = first, second
-        self.rows = 0
-        self._seen: dict[tuple[int, int], bool] = {}
-        """Question and responses → whether the other order was seen as well."""
-
-    @staticmethod
-    def of(judge: Judge) -> _Order | None:
-        """None for a judge of one response."""
-        for template in judge.templates:
-            fields = judge.fields(template)
-            other = next((name for name in fields if plain_name(name) in _OTHER_RESPONSES), None)
-            if "response" in fields and other is not None:
-                return _Order("response", other)
-        return None
-
-    @property
-    def is_one(self) -> bool:
-        return 2 * sum(self._seen.values()) < len(self._seen)
-
-    def add(self, item: Item, times: int) -> None:
-        self.rows += times
-        first, second = (hash(str(item.fields.get(name))) for name in self._names)
-        question = hash(str(item.fields.get("question")))
-        if (back := (question ^ second, first)) in self._seen:
-            self._seen[back] = True
-        elif len(self._seen) < _REMEMBERED:
-            self._seen.setdefault((question ^ first, second), False)

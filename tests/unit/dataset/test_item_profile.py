@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from stage_inputs import column, failure, fields, library, lines, row, staged, tiny
 
+from judges import Judge
 from runner.config import RunConfig, parse_config
 from runner.dataset import Staged, stage
+from runner.dataset.compared_responses import compared_fields
 from runner.dataset.missing_values import is_blank, is_missing_word
 from runner.dataset.sampling import Sample
 from runner.errors import ItemError
@@ -235,6 +237,41 @@ def test_one_order_of_two_responses_is_seen(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", rows + turned).name
     assert staged(tmp_path, choice, path=path).facts.one_order == {}
     assert staged(tmp_path, path=path).facts.one_order == {}
+
+
+def pair_judge(bind: str, places: tuple[str, str], labels: str = "[good, bad]") -> Judge:
+    reads = f"{{kind: choice, labels: {labels}}}"
+    text = " ".join(["Q {question}", *(f"{{{place}}}" for place in places)])
+    return tiny(f"name: pair\nreads: {reads}\nbind: {bind}\ntemplates: {{only: '{text}'}}\nroute: [{{template: only}}]")
+
+
+@pytest.mark.parametrize(
+    ("judge", "other"),
+    [
+        (pair_judge("{answer_a: response, answer_b: rival}", ("answer_a", "answer_b")), "rival"),
+        (pair_judge("{first: response, second: rival}", ("first", "second")), "rival"),
+        (pair_judge("{our_text: response, text: completionB}", ("our_text", "text")), "completionB"),
+        (pair_judge("{ours: response, rival: rival}", ("ours", "rival"), "[A, B]"), "rival"),
+        (pair_judge("{ours: response, rubric: rubric}", ("ours", "rubric"), "[A, B]"), None),
+        (pair_judge("{ours: response, other: reference}", ("ours", "other"), "[A, B]"), None),
+        (library("choice-ab"), "other_response"),
+        (library("yes-no"), None),
+    ],
+)
+def test_which_fields_are_compared_is_seen_by_the_judge(judge: Judge, other: str | None) -> None:
+    pairs = [compared_fields(judge, template) for template in judge.templates]
+    assert pairs == [other and ("response", other)]
+
+
+def test_the_other_response_is_a_text_too(tmp_path: Path) -> None:
+    judge = pair_judge("{answer_a: response, answer_b: rival}", ("answer_a", "answer_b"))
+    rows = [row(1, rival=["a"])]
+    path = lines(tmp_path / "a.jsonl", rows).name
+    assert "'rival' (column 'rival') is a list, not a text: map a path inside it, as in rival: rival.0" in failure(
+        tmp_path, judge, path=path
+    )
+    assert staged(tmp_path, judge, path=path, fields={"rival": "rival.0"}).facts.one_order == {"pair": 1}
+    assert staged(tmp_path, path=path).rows == 1
 
 
 def config(**items: Any) -> RunConfig:
