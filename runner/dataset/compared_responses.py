@@ -10,9 +10,7 @@ from .column_profile import COLUMN_NAMES, plain_name
 _OTHER_RESPONSES = frozenset(COLUMN_NAMES["other_response"].split())
 _OPPOSITES = ({"first", "second"}, {"left", "right"}, {"ours", "theirs"}, {"one", "two"}, {"candidate", "baseline"})
 _NEIGHBOURS = ("ab", "ba", "12", "21", "01", "10", "xy", "yx")
-_BESIDE = frozenset(
-    ["rubric", "criteria", "context", "history", "instructions", "guidelines", "category", "evidence", "passage"]
-)
+_BESIDE = {"rubric", "criteria", "context", "history", "instructions", "guidelines", "category", "evidence", "passage"}
 """What a judge of one response is shown beside it."""
 _REMEMBERED = 2_000
 """Comparisons of which it is remembered whether the other order is there."""

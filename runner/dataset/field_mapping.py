@@ -31,7 +31,7 @@ _PUBLISHED_SENTENCES = "documents_sentences"
 _ABSENT: Any = object()
 _PLACE = re.compile(r"[0-9]{1,9}")
 
-Lookup = Callable[[Record], Any]
+Lookup = Callable[[Mapping[str, Any]], Any]
 
 
 class BadRowError(Exception):
@@ -58,7 +58,7 @@ def find_value(column: str) -> Lookup:
     if len(parts) == 1:
         return lambda row: row.get(column, _ABSENT)
 
-    def nested(row: Record) -> Any:
+    def nested(row: Mapping[str, Any]) -> Any:
         if column in row:
             return row[column]
         value: Any = row

@@ -14,16 +14,11 @@ from judges import Item, Judge
 from judges.item import is_blank_text, text_of
 from runner.items_config import Items
 
-from .column_profile import COLUMN_NAMES, plain_name
 from .compared_responses import ResponseOrder
 from .missing_values import is_blank, is_missing_word, is_written_list
+from .system_columns import SystemColumns
 
-_SYSTEM_COLUMNS = frozenset(COLUMN_NAMES["system"].split())
 _STOPS = " \t\r\n.!?;,。！？．"
-_MOST_SYSTEMS = 50
-_MOST_CHARACTERS = 100
-_REMEMBERED = 2_000
-"""Questions of which it is remembered who answered them first."""
 
 
 @dataclass
@@ -58,7 +53,6 @@ class ItemProfile:
     def __init__(self, items: Items, judges: Sequence[Judge]) -> None:
         self._items = items
         self._judges = judges
-        self._named = {"id", "question_id", "group", *items.fields.values()}
         self._system_known = items.systems is not None or "system" in items.fields
         self._routed: Counter[tuple[str | None, ...]] = Counter()
         self._blank: Counter[str] = Counter()
@@ -67,7 +61,7 @@ class ItemProfile:
         """Field, and whether it is blank there or such a word → the first row."""
         self._missing_words: Counter[str] = Counter()
         self._alike = self._comparable = self._texts = self._written_lists = 0
-        self._columns: dict[str, _SystemColumn] | None = None
+        self._columns = SystemColumns({"id", "question_id", "group", *items.fields.values()})
         self._orders = {judge.name: order for judge in judges if (order := ResponseOrder.of(judge))}
 
     def add(self, item: Item, templates: Sequence[str | None], place: str = "", times: int = 1) -> None:
@@ -89,10 +83,7 @@ class ItemProfile:
                 self._comparable += times
                 self._alike += times * _says_the_same(response, reference)
         if not self._system_known:
-            if self._columns is None:
-                self._columns = self._candidates(fields)
-            for name, column in self._columns.items():
-                column.add(fields.get(name), fields.get("question", item.question_id), times)
+            self._columns.add(fields, fields.get("question", item.question_id), times)
         for judge, template in zip(self._judges, templates, strict=True):
             if template is not None and judge.name in self._orders:
                 self._orders[judge.name].add(item, times)
@@ -116,7 +107,6 @@ class ItemProfile:
                 if rows
             }
 
-        columns = {} if self._columns is None else self._columns
         return ItemFacts(
             blank=counted(self._blank),
             missing_fields=counted(self._missing),
@@ -125,14 +115,14 @@ class ItemProfile:
             missing_words={system: rows for system, rows in self._missing_words.items() if rows},
             references_repeated=self._alike,
             referenced=self._comparable,
-            system_columns={name: dict(column.values) for name, column in columns.items() if column.tells_systems},
+            system_columns=self._columns.found(),
             stripped_systems=stripped_systems,
             one_order={name: order.rows for name, order in self._orders.items() if order.is_one and order.rows},
         )
 
     def system_columns(self) -> list[str]:
         """Columns that seem to say whose answer a row is, as far as rows were read."""
-        return list(self.facts({}).system_columns)
+        return list(self._columns.found())
 
     def _sent_values(self, item: Item, templates: Sequence[str | None]) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -151,13 +141,6 @@ class ItemProfile:
         ]
         return tuple(dict.fromkeys(used))
 
-    def _candidates(self, fields: Any) -> dict[str, _SystemColumn]:
-        """The columns of the first row whose names are those of systems; `system` itself is one without being named."""
-        if "system" in fields:
-            return {}
-        names = (name for name in fields if name not in self._named and plain_name(name) in _SYSTEM_COLUMNS)
-        return {name: _SystemColumn() for name in names}
-
 
 def _only_text(reference: Any) -> str | None:
     """A reference as the text that a response might repeat: itself, or the only one of its list."""
@@ -169,31 +152,3 @@ def _only_text(reference: Any) -> str | None:
 def _says_the_same(response: str, reference: str) -> bool:
     ours, theirs = (text.strip().rstrip(_STOPS) for text in (response, reference))
     return len(ours) == len(theirs) and ours.casefold() == theirs.casefold()
-
-
-class _SystemColumn:
-    """A column that may say whose answer a row is: few texts, and one question stands with several of them."""
-
-    def __init__(self) -> None:
-        self.values: Counter[str] = Counter()
-        self._first: dict[int, str] = {}
-        self._paired = False
-        self._fits = True
-
-    @property
-    def tells_systems(self) -> bool:
-        return self._fits and self._paired and 2 * len(self.values) <= max(4, self.values.total())
-
-    def add(self, value: Any, question: Any, times: int) -> None:
-        if not self._fits:
-            return
-        if type(value) is not str or len(value) > _MOST_CHARACTERS:
-            self._fits = value is None
-            return
-        self.values[value] += times
-        self._fits = len(self.values) <= _MOST_SYSTEMS
-        if not self._paired and type(question) is str:
-            if (key := hash(question)) in self._first:
-                self._paired = self._first[key] != value
-            elif len(self._first) < _REMEMBERED:
-                self._first[key] = value

@@ -15,6 +15,7 @@ from runner.dataset import Staged, stage
 from runner.dataset.compared_responses import compared_fields
 from runner.dataset.missing_values import is_blank, is_missing_word
 from runner.dataset.sampling import Sample
+from runner.dataset.system_columns import names_system
 from runner.errors import ItemError
 
 SAMPLE = {"question": "q", "reference": "r"}
@@ -114,6 +115,29 @@ def test_a_column_that_looks_like_the_system_is_named(tmp_path: Path) -> None:
     assert judged(tmp_path, each).facts.system_columns == {}
     many = [{**entry, "Model Name": f"m{n}"} for n, entry in enumerate(apart)]
     assert judged(tmp_path, many).facts.system_columns == {}
+
+
+@pytest.mark.parametrize(
+    "column",
+    ["model_id", "modelName", "systemName", "LLM", "engine", "submission", "answerer_model", "metadata.model",
+     "meta.generation.modelId", "Model.Name"],
+)  # fmt: skip
+def test_a_column_of_systems_is_seen_by_its_words(tmp_path: Path, column: str) -> None:
+    def nested(value: Any) -> dict[str, Any]:
+        for name in reversed(column.split(".")):
+            value = {name: value}
+        return dict(value)
+
+    rows = [row(n, id=f"{n}{value}", question=f"q{n}", **nested(value)) for n in range(3) for value in ("a", "b")]
+    assert judged(tmp_path, [row(9), *rows]).facts.system_columns == {column: {"a": 3, "b": 3}}
+    assert judged(tmp_path, rows, fields={"system": column}).coverage == {"a": (3, 6), "b": (3, 6)}
+
+
+@pytest.mark.parametrize(
+    "column", ["judge_model", "model_answer", "system_prompt", "embedding_model", "modelling", "eval.model", "date"]
+)
+def test_a_column_of_something_else_is_not_the_system(column: str) -> None:
+    assert not names_system(column)
 
 
 def test_blank_fields_are_counted_where_a_prompt_holds_them(tmp_path: Path) -> None:
