@@ -43,6 +43,8 @@ class ItemFacts:
     """Columns that seem to say whose answer it is, where the config names none → value → rows."""
     stripped_systems: dict[str, int] = field(default_factory=dict)
     """Names of systems that had blanks around them → rows; they count without."""
+    labels: dict[str, int] = field(default_factory=dict)
+    """Label → rows that have it."""
     one_order: dict[str, int] = field(default_factory=dict)
     """Judges of two responses → rows, where most comparisons are not there with the two exchanged."""
 
@@ -60,6 +62,7 @@ class ItemProfile:
         self._places: dict[tuple[str, bool], str] = {}
         """Field, and whether it is blank there or such a word → the first row."""
         self._missing_words: Counter[str] = Counter()
+        self._labels: Counter[str] = Counter()
         self._alike = self._comparable = self._texts = self._written_lists = 0
         self._columns = SystemColumns({"id", "question_id", "group", *items.fields.values()})
         self._orders = {judge.name: order for judge in judges if (order := ResponseOrder.of(judge))}
@@ -72,6 +75,8 @@ class ItemProfile:
             if counts is not None and name != "response":
                 counts[name] += times
                 self._places.setdefault((name, counts is self._blank), place)
+        for name in item.labels:
+            self._labels[name] += times
         response = fields.get("response")
         if type(response) is str and not is_blank_text(response):
             self._texts += times
@@ -117,6 +122,7 @@ class ItemProfile:
             referenced=self._comparable,
             system_columns=self._columns.found(),
             stripped_systems=stripped_systems,
+            labels=dict(self._labels),
             one_order={name: order.rows for name, order in self._orders.items() if order.is_one and order.rows},
         )
 

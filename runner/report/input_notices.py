@@ -9,17 +9,13 @@ from pathlib import PurePath
 from judges import Judge
 from runner.config import RunConfig
 from runner.dataset import Staged
+from runner.label_origin import is_model_label
 
 from .formatting import counted
 
 _MISSING = "nan, None, null or NA"
 _LEAST_ROWS = 20
 """Fewer responses that are their reference may be chance."""
-_MODEL_WORDS = re.compile(
-    r"(?<![a-z])(?:(?:chat)?gpt|llms?|ai|models?|judge|claude|gemini|llama|mistral|qwen|deepseek|davinci"
-    r"|auto(?:mated|matic|rater|eval)?)(?![a-z])"
-)
-_PEOPLE_WORDS = re.compile(r"human|annotat|expert|people|person|manual|crowd|worker")
 _DATE = re.compile(r"-(?:20\d\d-?\d\d-?\d\d|\d{4}|latest|preview)$")
 
 
@@ -28,16 +24,11 @@ def input_notices(config: RunConfig, judges: Mapping[str, Judge], staged: Staged
     return [
         *_limit_notices(staged),
         *_item_notices(staged),
-        *_label_notices(config),
+        *_label_notices(config, staged),
         *_system_notices(config, staged),
         *_order_notices(staged),
         *_repeat_notices(config, judges),
     ]
-
-
-def looks_like_model(*names: str) -> bool:
-    """Whether a label of these names is a model's verdict rather than a person's."""
-    return any(_MODEL_WORDS.search(name.lower()) and not _PEOPLE_WORDS.search(name.lower()) for name in names)
 
 
 def _limit_notices(staged: Staged) -> Iterator[str]:
@@ -105,10 +96,15 @@ def _repeat_notices(config: RunConfig, judges: Mapping[str, Judge]) -> Iterator[
                 yield f"{pair}: {config.repeats} repeats at temperature 0 mostly pay for the same reply again."
 
 
-def _label_notices(config: RunConfig) -> Iterator[str]:
-    for name, label in config.items.labels.items():
-        if looks_like_model(name, label.field):
-            yield f"Label {name} (column {label.field}) looks like a model's: agreement with it is not with people."
+def _label_notices(config: RunConfig, staged: Staged) -> Iterator[str]:
+    labels = config.items.labels
+    for name, label in labels.items():
+        if is_model_label(name, label):
+            sure = "is" if label.by else "looks like"
+            yield f"Label {name} (column {label.field}) {sure} a model's: agreement with it is not with people."
+    rows = staged.rows if staged.limit is None else staged.limit
+    if some := [f"{name} {n:,}" for name in labels if 0 < (n := staged.facts.labels.get(name, 0)) < rows]:
+        yield f"Labels stand in some of the {rows:,} rows only ({_listed(some)}): agreement is over those."
 
 
 def _listed(names: list[str]) -> str:

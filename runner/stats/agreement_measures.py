@@ -136,7 +136,7 @@ def _constant(values: Values, weights: Weights) -> NDArray[np.bool_]:
 
 
 LEAST_OF_CLASS = 10
-"""With fewer questions of one class of the human labels no resample shows how much more they could differ."""
+"""With fewer questions of one class of the labels no resample shows how much more they could differ."""
 CLASSES = {"auroc", "balanced_accuracy"}
 LEVELS = 20
 """Up to so many different values are levels, of which two sides can name the same."""
@@ -191,7 +191,7 @@ class _Table:
             if not np.isnan(value)
         }
         too_rare = CLASSES & known.keys() if rare < LEAST_OF_CLASS else set()
-        reason = f"fewer than {LEAST_OF_CLASS} questions have a human label of one class"
+        reason = f"fewer than {LEAST_OF_CLASS} questions have a label of one class"
         drawn = {name: known[name] for name in known if name not in too_rare}
         ends = intervals(self.left, self.right, self.counts, self.joint, drawn)
         ends |= dict.fromkeys(too_rare, Interval(None, None, reason))
@@ -225,7 +225,7 @@ class _Table:
 
     def _why_undefined(self, name: str) -> str:
         if name in ("kappa", "weighted_kappa"):
-            who = "both annotators" if self.people else "judge and humans both"
+            who = "both annotators" if self.people else "judge and labels both"
             return f"{who} gave the same one answer throughout"
         if self.people:
             return "an annotator gave one answer throughout"

@@ -13,7 +13,6 @@ from judged_run import Run, jsonl, judged_run, scored
 
 from runner.config import parse_config
 from runner.report import Report, notices, to_json, to_markdown
-from runner.report.input_notices import looks_like_model
 from runner.report.terminal import to_text
 from runner.session.dry_run import preview
 
@@ -151,23 +150,13 @@ def test_empty_answers_have_both_denominators(tmp_path: Path) -> None:
     assert notice_of(asked, "empty answers").endswith("they are judged like any other.")
 
 
-@pytest.mark.parametrize("name", ["gpt4_label", "LLM verdict", "judge", "auto-eval", "claude_3", "model_correct"])
-def test_names_of_models_labels(name: str) -> None:
-    assert looks_like_model("correct", name)
-
-
-@pytest.mark.parametrize(
-    "name", ["human", "human_judge", "correct", "judgement", "author", "annotators.0", "expert_model_rating", "said"]
-)
-def test_names_of_peoples_labels(name: str) -> None:
-    assert not looks_like_model("correct", name)
-
-
-def test_a_models_label_is_called_human_nowhere(tmp_path: Path) -> None:
-    rows = [{**row, "gpt4_label": n % 3 > 0} for n, row in enumerate(ROWS)]
-    items = {"labels": {"correct": {"field": "gpt4_label"}}}
+@pytest.mark.parametrize(("by", "column"), [("model", "said"), (None, "gpt4_label")])
+def test_a_models_label_is_called_human_nowhere(tmp_path: Path, by: str | None, column: str) -> None:
+    rows = [{**row, column: n % 3 > 0} for n, row in enumerate(ROWS)]
+    items = {"labels": {"correct": {"field": column, "by": by}}}
     report = run_of(tmp_path, rows, lambda row: scored(row["row"] % 2 == 0), items=items).report()
-    notice = "Label correct (column gpt4_label) looks like a model's: agreement with it is not with people."
+    sure = "is" if by else "looks like"
+    notice = f"Label correct (column {column}) {sure} a model's: agreement with it is not with people."
     assert notice in notices(report)
     assert to_json(report)["model_labels"] == ["correct"]
     for text in (to_text(report), to_text(report, full=True), to_markdown(report), json.dumps(to_json(report))):
@@ -185,6 +174,7 @@ def test_labels_that_are_missing_in_part_are_counted(tmp_path: Path) -> None:
     assert "labelled" in to_text(report)
     [entry] = to_json(report)["agreement"]
     assert (entry["n"], entry["scored"]) == (30, 40)
+    assert "Labels stand in some of the 40 rows only (correct 30): agreement is over those." in notices(report)
 
 
 def verdict(relevant: list[str], relevance: float, unknown: int) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def test_what_is_undefined_has_a_reason_and_no_number() -> None:
 
     one_class = dict.fromkeys(("balanced_accuracy", "mcc", "auroc"), "the labels are all of one class")
     assert reasons([((1.0, 1.0), 5), ((0.0, 1.0), 2)]) == one_class
-    same_throughout = "judge and humans both gave the same one answer throughout"
+    same_throughout = "judge and labels both gave the same one answer throughout"
     assert reasons([((1.0, 1.0), 5)]) == one_class | {"kappa": same_throughout}
     assert reasons([((1.0, 1.0), 5), ((1.0, 0.0), 2)]) == {"mcc": "the judge gave one answer throughout"}
     assert reasons([((0.3, 1.0), 5), ((0.9, 1.0), 2)], GRADED) == {"auroc": "the labels are all of one class"}
@@ -347,5 +347,5 @@ def test_a_rare_class_has_no_interval_of_what_is_averaged_over_classes() -> None
         for name in ("auroc", "balanced_accuracy"):
             assert metrics[name].value is not None
             assert (metrics[name].low is not None) == known
-            assert known or metrics[name].reason == "fewer than 10 questions have a human label of one class"
+            assert known or metrics[name].reason == "fewer than 10 questions have a label of one class"
         assert metrics["kappa"].low is not None
