@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
@@ -12,11 +11,11 @@ from runner.dataset import Staged
 from runner.label_origin import is_model_label
 
 from .formatting import counted
+from .model_names import look, model_key
 
 _MISSING = "nan, None, null or NA"
 _LEAST_ROWS = 20
 """Fewer responses that are their reference may be chance."""
-_DATE = re.compile(r"-(?:20\d\d-?\d\d-?\d\d|\d{4}|latest|preview)$")
 
 
 def input_notices(config: RunConfig, judges: Mapping[str, Judge], staged: Staged) -> list[str]:
@@ -63,7 +62,7 @@ def _system_notices(config: RunConfig, staged: Staged) -> Iterator[str]:
     systems = sorted(staged.coverage)
     for model in config.models:
         for system in systems:
-            if {_model_name(model.name), _model_name(model.model)} & {_model_name(system)}:
+            if model_key(system) in (model_key(model.name), model_key(model.model)):
                 yield f"{model.model} judges its own answers (system {system}): judges tend to prefer themselves."
     stripped = {name: n for name, n in staged.facts.stripped_systems.items() if name.strip() in staged.coverage}
     if stripped:
@@ -72,10 +71,12 @@ def _system_notices(config: RunConfig, staged: Staged) -> Iterator[str]:
         yield f"Blanks around names of systems make no other system: {listed}."
     folded: dict[str, list[str]] = {}
     for system in systems:
-        folded.setdefault(system.casefold(), []).append(system)
+        folded.setdefault(look(system), []).append(system)
     for names in folded.values():
-        if len(names) > 1:
+        if len({name.casefold() for name in names}) == 1 < len(names):
             yield f"Systems that differ in case alone are apart: {', '.join(names)}."
+        elif len(names) > 1:
+            yield f"Systems whose names look alike are apart: {', '.join(map(ascii, names))}."
 
 
 def _order_notices(staged: Staged) -> Iterator[str]:
@@ -91,7 +92,8 @@ def _repeat_notices(config: RunConfig, judges: Mapping[str, Judge]) -> Iterator[
         return
     for use, judge in zip(config.judges, judges.values(), strict=False):
         for model in config.models:
-            if use.sampling.over(model.sampling.over(judge.sampling)).temperature == 0:
+            sampling = use.sampling.over(model.sampling.over(judge.sampling))
+            if model.extra.body.get("temperature", sampling.temperature) == 0:
                 pair = f"{judge.name} × {model.name}"
                 yield f"{pair}: {config.repeats} repeats at temperature 0 mostly pay for the same reply again."
 
@@ -109,11 +111,3 @@ def _label_notices(config: RunConfig, staged: Staged) -> Iterator[str]:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _model_name(name: str) -> str:
-    """A model's name without its provider, its date, case and blanks: by what is left two are the same model."""
-    short = re.sub(r"\s+", "", name.casefold()).rsplit("/", 1)[-1]
-    while short != (shorter := _DATE.sub("", short)):
-        short = shorter
-    return short

@@ -74,6 +74,7 @@ def test_a_limit_is_no_complete_run(tmp_path: Path) -> None:
         ),
         ({"system": "a "}, {}, "Blanks around names of systems make no other system: 'a ' (20 rows)."),
         ({"system": "A"}, {}, "Systems that differ in case alone are apart: A, a."),
+        ({"system": "\uff41"}, {}, "Systems whose names look alike are apart: 'a', '\\uff41'."),
         (
             {"system": "openai/GPT-2024-08-06"},
             {},
@@ -107,6 +108,10 @@ def test_repeats_that_vary_are_no_trap(tmp_path: Path) -> None:
     warm = [{"use": "yes-no", "sampling": {"temperature": 1.0}}]
     assert notes() == notes(repeats=2, judges=warm) == []
     assert len(notes(repeats=2)) == 1
+    model = {"name": "m", "model": "m", "extra": {"body": {"temperature": 0}}}
+    assert len(notes(repeats=2, judges=warm, models=[model])) == 1
+    model["extra"] = {"body": {"temperature": 0.7}}
+    assert notes(repeats=2, models=[model]) == []
 
 
 def test_the_response_column_may_be_the_reference(tmp_path: Path) -> None:
