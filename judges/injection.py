@@ -15,7 +15,7 @@ from .item import INVISIBLE, Item
 from .judge import Judge
 from .template import Template, parse_template
 
-VERSION = "2"
+VERSION = "3"
 """Of the list of signs; another version may find other items."""
 
 CHAT_TOKEN, DELIMITER, INSTRUCTION, REPLY_FORMAT = "chat_token", "delimiter", "instruction", "reply_format"
@@ -73,6 +73,12 @@ _NUMBER = (
 )
 _RIGHT = r"(?:correct|right|accurate|valid|true|passing)\b"
 
+# In Chinese and Japanese an order is told from a story by its form: please or must, or where it stands; the verb's end.
+_ZH_PLEASE = r"(?:(?<![邀申聘])[请請](?![求客教假示愿願])|务必|務必|必须|必須|一定要)"
+_ZH_BEGIN = r"(?:^|[。!?;:])[ \t“”\"'「]{0,3}"
+_JA_ORDER = r"(?:ください|下さい|くれ(?![またるてなば])|せよ|なさい|すること|ること)"
+_JA_END = r"(?=[。!\n]|$)"
+
 _ORDERS: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("ignore", "disregard", "forget", "override", "bypass"),
@@ -124,9 +130,10 @@ _ORDERS: tuple[tuple[tuple[str, ...], str], ...] = (
         r"\b(?:instrucciones|(?:les|toutes~les|ces)~(?:\w{1,14}~)?instructions|instruções|anweisungen|istruzioni)\b",
     ),
     (
-        ("punktzahl", "bewertung", "note", "punt", "calific"),
+        ("punkt", "wertung", "note", "punt", "calific"),
         r"\b(?:gib|geben~sie|vergib|vergeben~sie)\b[^.\n]{0,30}?"
-        r"\b(?:höchst|voll|best|maximal)\w{0,2}~(?:punktzahl|bewertung|note)\b"
+        r"\b(?:(?:höchst|voll|best|maximal)\w{0,3}~(?:punktzahl|bewertung|wertung|note|punkte)"
+        r"|(?:höchst|best|maximal)(?:punktzahl|bewertung|wertung|note|punkte))\b"
         r"|\b(?:donne[zr]?|attribue[zr]?|accorde[zr]?)\b[^.\n]{0,30}?"
         r"\b(?:(?:meilleure|plus~haute)~note|note~(?:maximale|la~plus~(?:haute|élevée)))\b"
         r"|\b(?:da|dé|dale|dele|otorg(?:a|ue)|asign[ae])\b[^.\n]{0,30}?"
@@ -138,16 +145,22 @@ _ORDERS: tuple[tuple[tuple[str, ...], str], ...] = (
         r"|\b(?:по)?став(?:ь|ьте)\b[^.\n]{0,30}?\b(?:высш|максимальн|наивысш)\w{1,3}~(?:оценк|балл)",
     ),
     (
-        ("指示", "命令", "点", "評価", "スコア"),
-        r"(?:指示|命令|プロンプト)(?:を|は)[^。\n]{0,8}(?:無視|忘れ)|(?:最高|満)(?:点|得点|評価|スコア)を?[^。\n]{0,6}(?:付け|つけ|与え|くださ)",
+        ("指示", "命令", "プロンプト", "点", "評価", "スコア"),
+        r"(?:指示|命令|プロンプト)(?:を|は)[^。\n]{0,8}(?:"
+        rf"無視(?!しない)(?:しろ|{_JA_ORDER}|し(?:て)?[、,][^。\n]{{0,40}}{_JA_ORDER}|して(?:{_JA_ORDER}|{_JA_END}))"
+        rf"|忘れ(?!ない)(?:ろ|て?{_JA_ORDER}|て{_JA_END}))"
+        r"|(?:最高|満)の?(?:点|得点|評価|スコア)(?:を|で)?[^。\n]{0,6}"
+        rf"(?:(?:付け|つけ|与え)(?:て?{_JA_ORDER}|[ろよ]{_JA_END}|て{_JA_END})|(?:出し|し)て{_JA_ORDER}|{_JA_ORDER}|お願い)",
     ),
     (
         ("分",),
-        r"(?:给|給|打)[^。\n]{0,10}(?:最高|满|滿)的?(?:分|评分|分数)|(?:最高|满)分(?:给|打)",
+        rf"(?:{_ZH_PLEASE}[^。\n]{{0,16}}?|{_ZH_BEGIN})(?:给|給|打|评|評|判)(?![出过過予]{{0,2}}[了过過])"
+        r"[^。\n]{0,10}?(?:最高|满|滿)的?(?:分|评分|評分)",
     ),
     (
-        ("忽略", "无视", "忘记", "回答", "输出", "回复"),
-        r"(?:忽略|无视|忘记)[^。\n]{0,12}(?:指令|指示|说明|提示|要求|规则)"
+        ("忽略", "无视", "無視", "忘记", "忘記", "回答", "输出", "回复"),
+        rf"(?:{_ZH_PLEASE}[^。\n]{{0,8}}?|{_ZH_BEGIN}|,[ ]?(?=\w{{2}}[^。\n]{{0,4}}(?:[以之此]?[上前]|所有|一切|先前)))"
+        r"(?:忽略|无视|無視|忘记|忘記)(?![了过過])[^。\n]{0,12}(?:指令|指示|说明|說明|提示|要求|规则|規則)"
         r"|(?:^|[。，,；;：:！!请])(?:请?(?:只|直接)?(?:回答|输出|回复))[“\"'「]?(?:是|正确|yes)[”\"'」]?(?:[。！!.\n]|$)",
     ),
 )
@@ -257,12 +270,37 @@ def _choice(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
         rf"(?:with[ \t])?{_MARK}{labels}{_LINE_CLOSED}"
     )
     marked = rf"\[\[[ \t]?{labels}[ \t]?\]\]"
-    # Of short labels, as in `A is better`, any comparison would be a sign.
+    # Of short labels any comparison would be a sign: `A is better` is one as a whole sentence.
     long = [label for label in _labels(reads) if len(label) >= _SHORT]
+    short = [label for label in _labels(reads) if len(label) < _SHORT]
     closing = rf"|(?<!\w){_any_of(long)}{_MARK} is\b[^.\n]{{0,12}}\b(?:better|best|winner|preferred)\b" if long else ""
+    closing += rf"|{_closing_sentence(short)}" if short else ""
     said = [phrase.lower() for phrases in reads.get("phrases", {}).values() for phrase in phrases]
     closing += rf"|(?<!\w){_any_of(said)}(?!\w)" if said else ""
-    return (*names, *_CHOOSING, "[[", *long, *said), rf"{_line_pattern(names, labels)}|{orders}|{marked}{closing}"
+    parts = [max(phrase.split(), key=len) for phrase in (*long, *said)]
+    return (
+        *names,
+        *_CHOOSING,
+        "[[",
+        "better",
+        "best",
+        *parts,
+    ), rf"{_line_pattern(names, labels)}|{orders}|{marked}{closing}"
+
+
+def _closing_sentence(labels: Iterable[str]) -> str:
+    """A sentence that says which one is better, and nothing else."""
+    noun = r"(?:(?:answer|response|output|assistant|candidate|completion|model|system)[ \t]{1,3})?"
+    label = rf"{noun}{_MARK}{_any_of(labels)}{_LINE_CLOSED}"
+    good = r"(?:better|best|winner|preferred|superior)"
+    thing = r"(?:[ \t]{1,3}(?:answer|response|output|one|choice|option))?"
+    begin = r"(?:^|[.!?:;])[ \t>*_`\"'#-]{0,6}(?:(?:therefore|thus|so|hence|overall|in[ ]conclusion),?[ \t]{1,3})?"
+    return (
+        rf"{begin}(?:{noun}{_MARK}{_any_of(labels)}{_MARK}[ \t]{{1,3}}is[ \t]{{1,3}}"
+        rf"(?:(?:the|clearly|much|far|overall|slightly)[ \t]{{1,3}}){{0,2}}{good}{thing}{_LINE_CLOSED}"
+        rf"|(?:the|my)[ \t]{{1,3}}{good}{thing}[ \t]{{1,3}}is:?[ \t]{{1,3}}{label}"
+        rf"|(?:i|we)(?:['’]d|[ \t]would)?[ \t]{{1,3}}(?:prefer|choose|pick|select|favou?r)[ \t]{{1,3}}{label})"
+    )
 
 
 def _labels(reads: Mapping[str, Any]) -> list[str]:
@@ -283,7 +321,7 @@ def _standalone_labels(reads: Mapping[str, Any]) -> frozenset[str]:
 
 def _any_of(words: Iterable[str]) -> str:
     longest = sorted(set(words), key=lambda word: (-len(word), word))
-    return "(?:" + "|".join(re.escape(word) for word in longest) + ")"
+    return "(?:" + "|".join(r"\s{1,4}".join(map(re.escape, word.split())) for word in longest) + ")"
 
 
 def _set_to_pattern(names: Iterable[str], values: str) -> str:
