@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .item import Item
+from .injection_orders import has_order, holds_any
+from .item import INVISIBLE, Item
 from .judge import Judge
-from .reading.clean import INVISIBLE
 from .template import Template, parse_template
 
-VERSION = "2"
+VERSION = "3"
 """Of the list of signs; another version may find other items."""
 
 CHAT_TOKEN, DELIMITER, INSTRUCTION, REPLY_FORMAT = "chat_token", "delimiter", "instruction", "reply_format"
@@ -56,104 +56,6 @@ _CHAT = re.compile(
 _CHAT_PARTS = ("<|", "[INST", "[/INST", "<<", "_of_turn>", "os>", "[SYS", "[/SYS", "[TOOL", "[/TOOL", "[AVAIL", "##")
 _END = "</s>"
 
-# In the patterns below a tilde stands for the blanks between two words.
-# Where an order may begin: a line, a sentence, or after a word that leads to one. `do not ignore` is none.
-_BEGIN = (
-    r"(?:(?:^|[^\w\s,])[ \t]{0,3}"
-    r"|\b(?:please|now|so|then|and|always|just|kindly|simply|must|should|(?:have|need)~to)~)"
-)
-_JUDGE = r"(?:judge|grader|evaluator|examiner|assessor)s?"
-_AI = r"(?:(?:ai|llm|automated)~)?"
-_THIS = r"(?:it|this|(?:this|the|my|our)(?:~\w{1,12})?~(?:answer|response|reply|submission|output|one))"
-_CLOSED = r"[ \t\"'*`”’)\]]{0,4}(?:[.!,;:\n]|$)"
-_BEST = r"(?:full|maximum|max|highest|top|perfect|best)"
-_FULL = rf"{_BEST}(?:~possible)?~(?:marks?|credit|scores?|points?|grades?|ratings?)"
-_NUMBER = (
-    r"[\"'*`“]{0,2}[0-9]{1,3}(?:\.[0-9])?(?:[ \t]?(?:/|out~of)[ \t]?[0-9]{1,3})?(?:~(?:points?|stars?|marks?))?"
-    + _CLOSED
-)
-_RIGHT = r"(?:correct|right|accurate|valid|true|passing)\b"
-
-_ORDERS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (
-        ("ignore", "disregard", "forget", "override", "bypass"),
-        rf"{_BEGIN}(?:ignore|disregard|forget|override|bypass)\b"
-        r"(?:[^.\n]{0,60}?\b(?:instructions?|prompts?|rubrics?|guidelines|criteria|directives?)\b"
-        r"|~(?:all|everything|anything|whatever|what|the)\b"
-        r"[^.\n]{0,30}?\b(?:above|previous|prior|preceding|so~far)\b)",
-    ),
-    (
-        ("answer", "respond", "reply", "output"),
-        rf"{_BEGIN}(?:answer|respond|reply|output)\b(?:~(?:with|only|just|simply|the~word|by~saying)){{0,3}}"
-        rf"~[\"'*`“‘(\[]{{0,3}}(?:(?:yes|no|true|correct)\b{_CLOSED}"
-        r"|(?:(?:a|the)~)?(?:\w{1,10}~)?(?:score|rating|grade)~(?:of~)?[0-9])",
-    ),
-    (
-        ("give", "assign", "award", "rate", "score", "grade", "mark"),
-        rf"{_BEGIN}(?:give|assign|award|rate|score|grade|mark)~(?:(?:{_THIS}|me)\b[^.\n]{{0,20}}?\b{_FULL}"
-        rf"|{_THIS}\b(?:~(?:as|with|at|an?|the|score|rating|grade|of)){{0,4}}~{_NUMBER}"
-        rf"|an?~(?:score|rating|grade|mark)~of~{_NUMBER})",
-    ),
-    (
-        ("correct", "right", "accurate", "valid", "true", "passing"),
-        r"(?:"
-        rf"{_BEGIN}(?:this|my|the~above)~(?:answer|response)~(?:is|must~be|should~be)"
-        r"(?:~(?:fully|entirely|completely|absolutely|definitely|perfectly|complete|and|100%)){0,3}"
-        r"|\b(?:this|my|the)~(?:answer|response)~(?:must|should|has~to)~be"
-        r"~(?:marked|judged|graded|scored|rated|considered|accepted|treated)(?:~as)?"
-        rf"|{_BEGIN}(?:mark|judge|grade|treat|consider|accept|count|label|classify|score|rate|evaluate)~{_THIS}"
-        r"(?:~(?:as|a|being|fully)){0,3}"
-        rf")~{_RIGHT}",
-    ),
-    (
-        ("judge", "grader", "evaluator", "examiner", "assessor"),
-        r"(?:(?<!if )(?<!when )(?<!unless )(?<!as )\byou(?:~are|['’]re)"
-        r"(?:~(?:now|an?|the|my|helpful|impartial|fair|strict|lenient|generous|expert|ai|llm|new)){0,5}"
-        rf"~{_JUDGE}\b"
-        rf"|\b(?:notes?|message|attention|memo|hint|reminder|instructions?)~(?:to|for)~(?:(?:the|all|any)~)?{_AI}{_JUDGE}"
-        r"[ \t]{0,2}[:,—–-]"
-        rf"|{_BEGIN}(?:dear|attention|hey|hello)[,:]?~(?:(?:ai|llm)~(?:judge|model)|grader|evaluator)s?\b)",
-    ),
-    (
-        ("instruction", "prompt", "system"),
-        rf"{_BEGIN}(?:(?:new|updated|real|actual|revised)~(?:system~)?(?:instructions?|prompt)"
-        r"|(?:system|developer)~(?:prompt|message|override|note|instructions?))[ \t]{0,2}:",
-    ),
-    (
-        ("instruc", "instrução", "instruções", "anweisung", "istruzion"),
-        r"\b(?:ignor(?:a|ad|e|en|ez|er|ar|ier|iere|ieren~sie)|olvid[ae]|oublie[zr]?|vergiss|vergessen~sie)\b[^.\n]{0,40}?"
-        r"\b(?:instrucciones|(?:les|toutes~les|ces)~(?:\w{1,14}~)?instructions|instruções|anweisungen|istruzioni)\b",
-    ),
-    (
-        ("punktzahl", "bewertung", "note", "punt", "calific"),
-        r"\b(?:gib|geben~sie|vergib|vergeben~sie)\b[^.\n]{0,30}?"
-        r"\b(?:höchst|voll|best|maximal)\w{0,2}~(?:punktzahl|bewertung|note)\b"
-        r"|\b(?:donne[zr]?|attribue[zr]?|accorde[zr]?)\b[^.\n]{0,30}?"
-        r"\b(?:(?:meilleure|plus~haute)~note|note~(?:maximale|la~plus~(?:haute|élevée)))\b"
-        r"|\b(?:da|dé|dale|dele|otorg(?:a|ue)|asign[ae])\b[^.\n]{0,30}?"
-        r"\b(?:(?:máxima|mejor)~(?:puntuación|calificación)|(?:puntuación|calificación)~(?:máxima|más~alta))\b",
-    ),
-    (
-        ("игнорируй", "забудь", "оценк", "балл"),
-        r"\b(?:про)?игнорируй(?:те)?\b[^.\n]{0,40}?\b(?:инструкци|указани)|\bзабудь(?:те)?\b[^.\n]{0,40}?\b(?:инструкци|указани)"
-        r"|\b(?:по)?став(?:ь|ьте)\b[^.\n]{0,30}?\b(?:высш|максимальн|наивысш)\w{1,3}~(?:оценк|балл)",
-    ),
-    (
-        ("指示", "命令", "点", "評価", "スコア"),
-        r"(?:指示|命令|プロンプト)(?:を|は)[^。\n]{0,8}(?:無視|忘れ)|(?:最高|満)(?:点|得点|評価|スコア)を?[^。\n]{0,6}(?:付け|つけ|与え|くださ)",
-    ),
-    (
-        ("分",),
-        r"(?:给|給|打)[^。\n]{0,10}(?:最高|满|滿)的?(?:分|评分|分数)|(?:最高|满)分(?:给|打)",
-    ),
-    (
-        ("忽略", "无视", "忘记", "回答", "输出", "回复"),
-        r"(?:忽略|无视|忘记)[^。\n]{0,12}(?:指令|指示|说明|提示|要求|规则)"
-        r"|(?:^|[。，,；;：:！!请])(?:请?(?:只|直接)?(?:回答|输出|回复))[“\"'「]?(?:是|正确|yes)[”\"'」]?(?:[。！!.\n]|$)",
-    ),
-)
-_COMPILED = tuple((parts, re.compile(text.replace("~", r"[ \t]{1,3}"), re.MULTILINE)) for parts, text in _ORDERS)
-
 
 class InjectionDetector:
     """The signs, for one judge: its prompts and its reply format are among them."""
@@ -177,7 +79,7 @@ class InjectionDetector:
             signs.append(CHAT_TOKEN)
         if self._judge.has_block_marker(item, template) or any(map(self._delimiters[template].appear_in, lowered)):
             signs.append(DELIMITER)
-        if _has_order(joined.lower()):
+        if has_order(joined.lower()):
             signs.append(INSTRUCTION)
         if any(map(self._reply.appears_in, lowered)):
             signs.append(REPLY_FORMAT)
@@ -258,12 +160,37 @@ def _choice(reads: Mapping[str, Any]) -> tuple[Iterable[str], str]:
         rf"(?:with[ \t])?{_MARK}{labels}{_LINE_CLOSED}"
     )
     marked = rf"\[\[[ \t]?{labels}[ \t]?\]\]"
-    # Of short labels, as in `A is better`, any comparison would be a sign.
+    # Of short labels any comparison would be a sign: `A is better` is one as a whole sentence.
     long = [label for label in _labels(reads) if len(label) >= _SHORT]
+    short = [label for label in _labels(reads) if len(label) < _SHORT]
     closing = rf"|(?<!\w){_any_of(long)}{_MARK} is\b[^.\n]{{0,12}}\b(?:better|best|winner|preferred)\b" if long else ""
+    closing += rf"|{_closing_sentence(short)}" if short else ""
     said = [phrase.lower() for phrases in reads.get("phrases", {}).values() for phrase in phrases]
     closing += rf"|(?<!\w){_any_of(said)}(?!\w)" if said else ""
-    return (*names, *_CHOOSING, "[[", *long, *said), rf"{_line_pattern(names, labels)}|{orders}|{marked}{closing}"
+    parts = [max(phrase.split(), key=len) for phrase in (*long, *said)]
+    return (
+        *names,
+        *_CHOOSING,
+        "[[",
+        "better",
+        "best",
+        *parts,
+    ), rf"{_line_pattern(names, labels)}|{orders}|{marked}{closing}"
+
+
+def _closing_sentence(labels: Iterable[str]) -> str:
+    """A sentence that says which one is better, and nothing else."""
+    noun = r"(?:(?:answer|response|output|assistant|candidate|completion|model|system)[ \t]{1,3})?"
+    label = rf"{noun}{_MARK}{_any_of(labels)}{_LINE_CLOSED}"
+    good = r"(?:better|best|winner|preferred|superior)"
+    thing = r"(?:[ \t]{1,3}(?:answer|response|output|one|choice|option))?"
+    begin = r"(?:^|[.!?:;])[ \t>*_`\"'#-]{0,6}(?:(?:therefore|thus|so|hence|overall|in[ ]conclusion),?[ \t]{1,3})?"
+    return (
+        rf"{begin}(?:{noun}{_MARK}{_any_of(labels)}{_MARK}[ \t]{{1,3}}is[ \t]{{1,3}}"
+        rf"(?:(?:the|clearly|much|far|overall|slightly)[ \t]{{1,3}}){{0,2}}{good}{thing}{_LINE_CLOSED}"
+        rf"|(?:the|my)[ \t]{{1,3}}{good}{thing}[ \t]{{1,3}}is:?[ \t]{{1,3}}{label}"
+        rf"|(?:i|we)(?:['’]d|[ \t]would)?[ \t]{{1,3}}(?:prefer|choose|pick|select|favou?r)[ \t]{{1,3}}{label})"
+    )
 
 
 def _labels(reads: Mapping[str, Any]) -> list[str]:
@@ -284,7 +211,7 @@ def _standalone_labels(reads: Mapping[str, Any]) -> frozenset[str]:
 
 def _any_of(words: Iterable[str]) -> str:
     longest = sorted(set(words), key=lambda word: (-len(word), word))
-    return "(?:" + "|".join(re.escape(word) for word in longest) + ")"
+    return "(?:" + "|".join(r"\s{1,4}".join(map(re.escape, word.split())) for word in longest) + ")"
 
 
 def _set_to_pattern(names: Iterable[str], values: str) -> str:
@@ -374,20 +301,8 @@ def visible_text(text: str) -> str:
     return text if text.isascii() else text.translate(_VISIBLE)
 
 
-def _holds(text: str, parts: Sequence[str]) -> bool:
-    """A cheap look before the dear one: most texts hold none of the words."""
-    for part in parts:  # noqa: SIM110 (the inmost loop of staging: a generator takes twice as long)
-        if part in text:
-            return True
-    return False
-
-
 def _has_chat_token(text: str) -> bool:
-    if _holds(text, _CHAT_PARTS) and _CHAT.search(text):
+    if holds_any(text, _CHAT_PARTS) and _CHAT.search(text):
         return True
     # In HTML the same letters end what is struck through, and then they have a beginning on the line.
     return _END in text and any(line.count(_END) > line.count("<s>") for line in text.splitlines())
-
-
-def _has_order(lowered: str) -> bool:
-    return any(_holds(lowered, parts) and pattern.search(lowered) for parts, pattern in _COMPILED)

@@ -10,6 +10,11 @@ from typing import Any
 
 CANONICAL_FIELDS = ("question", "reference", "response", "documents")
 
+INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+"""Zero-width and bidi marks, BOM, soft hyphen."""
+UNSEEN = INVISIBLE + "".join(map(chr, filter(lambda code: chr(code).isspace(), range(0x3001))))
+"""What leaves no mark: these, and all blanks."""
+
 LabelValue = bool | float | str
 
 
@@ -26,9 +31,14 @@ class Item:
 
     @property
     def response_is_empty(self) -> bool:
-        """True where the system answered nothing: null, missing, or only white space."""
+        """True where the system answered nothing: null, missing, or nothing that is visible."""
         value = self.fields.get("response")
-        return value is None or (isinstance(value, str) and not value.strip())
+        return value is None or (isinstance(value, str) and is_blank_text(value))
+
+
+def is_blank_text(text: str) -> bool:
+    """Whether no character of it is visible."""
+    return not text.strip(UNSEEN) if text[:1] in UNSEEN else False
 
 
 def text_of(value: Any) -> str:

@@ -19,7 +19,7 @@ from .reading import Echoes, Place, places_in, read
 from .reply_forms import AnyReads, ChoiceReads, ScoresReads
 from .sampling import Sampling
 from .scoring import Scale, scales_of, scores_of
-from .sentence_keys import as_lines, keyed_sentences
+from .sentence_keys import as_lines, keyed_sentences, sentences_value
 from .spec import Binding, JudgeSpec, Slices
 from .template import NUMBER, Blocks, Template, parse_template
 
@@ -153,13 +153,11 @@ class Judge:
 
     def fields(self, template: str) -> list[str]:
         """The item's fields that stand in the template."""
-        return list(dict.fromkeys(binding.field for _, binding in self._bindings[template]))
+        return list(dict.fromkeys(self.bound_fields(template).values()))
 
-    @property
-    def keyed_fields(self) -> frozenset[str]:
-        """The item's fields that are sent as keyed sentences."""
-        bindings = (binding for parts in self._bindings.values() for _, binding in parts)
-        return frozenset(binding.field for binding in bindings if binding.form == "sentences")
+    def bound_fields(self, template: str) -> dict[str, str]:
+        """Place of the template → the item's field that fills it."""
+        return {name: binding.field for name, binding in self._bindings[template]}
 
     @property
     def citing_fields(self) -> tuple[str, ...]:
@@ -169,14 +167,19 @@ class Judge:
 
     def missing(self, item: Item, template: str) -> list[str]:
         """The item's fields that the template needs and that are absent or null. An empty response is not missing."""
-        return [name for name in self.fields(template) if name != "response" and item.fields.get(name) is None]
+        sent = self.sent_values(item, template)
+        return [name for name, value in sent.items() if name != "response" and value is None]
+
+    def sent_values(self, item: Item, template: str) -> dict[str, Any]:
+        """The item's fields that stand in the template, as the item has them."""
+        return {binding.field: _field_value(item, binding) for _, binding in self._bindings[template]}
 
     def fault(self, item: Item, template: str) -> str | None:
         """Why the item cannot be put into the template although nothing is missing; None: it can."""
         for _, binding in self._bindings[template]:
             if binding.form == "sentences":
                 try:
-                    keyed_sentences(item.fields.get(binding.field))
+                    keyed_sentences(_field_value(item, binding))
                 except ValueError as error:
                     return f"{binding.field}: {error}"
         return None
@@ -311,7 +314,7 @@ class Judge:
         """The item's texts, by the places of the template that they fill."""
         values = {}
         for name, binding in self._bindings[template]:
-            value = item.fields.get(binding.field)
+            value = _field_value(item, binding)
             values[name] = as_lines(keyed_sentences(value)) if binding.form == "sentences" else text_of(value)
         return values
 
@@ -320,6 +323,12 @@ class Judge:
 
     def __repr__(self) -> str:
         return f"Judge({self.name!r}, {self.fingerprint})"
+
+
+def _field_value(item: Item, binding: Binding) -> Any:
+    if binding.form == "sentences":
+        return sentences_value(item.fields, binding.field)
+    return item.fields.get(binding.field)
 
 
 def _canonical(value: Any) -> str:

@@ -1,7 +1,7 @@
 """Documents as keyed sentences: `key: sentence`, a line each.
 
-Hides the forms in which people have them: published rows bring their keys; plain sentences get keys in the same style,
-the number of the document and letters: `0a` to `0z`, `0aa`, `0ab` and so on.
+Hides the forms in which people have them: published rows bring their keys, in a column beside the plain documents;
+plain sentences get keys in the same style, the document's number and letters: `0a` to `0z`, `0aa`, `0ab` and so on.
 """
 
 import re
@@ -17,6 +17,12 @@ _WHOLE = "must be a list of sentences, or a list of documents that are lists of 
 _ONE = "must be a text, [key, text], or a mapping of key and text"
 _KEY = re.compile(r"(?=.*[0-9_])\S{1,40}(?<![.!?…。！？])", re.S)
 _SENTENCE = re.compile(r"(?=.*\s).*|.{41,}|[^0-9_]*[.!?…。！？]", re.S)
+
+
+def sentences_value(fields: Mapping[str, Any], name: str) -> Any:
+    """What the field holds for a judge that wants keyed sentences: where `NAME_sentences` stands beside it, that."""
+    published = fields.get(f"{name}_sentences")
+    return fields.get(name) if published is None else published
 
 
 def keyed_sentences(value: Any) -> list[Sentence]:

@@ -19,7 +19,7 @@ from .item import Item
 from .outcome import Malformed, Reason
 from .reply_forms import ObjectReads, Reads
 from .scoring import Scale
-from .sentence_keys import keyed_sentences
+from .sentence_keys import keyed_sentences, sentences_value
 
 _AROUND = " \t\r\n[](){}<>\"'`*“”‘’«»:,;"
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -126,7 +126,7 @@ class Trace(BaseModel):
             counts["supported_overall_not_sentences"] = sum(supports.count(False) for supports in entries.values())
 
     def _keys(self, item: Item) -> _Keys:
-        own = [key for key, _ in keyed_sentences(item.fields.get(self.sentences))]
+        own = [key for key, _ in keyed_sentences(sentences_value(item.fields, self.sentences))]
         return _Keys(own, self.example_keys)
 
 

@@ -1,4 +1,4 @@
-"""What people said of an answer: what the config says of a label, how a raw value becomes one, what it is held against.
+"""Labels, what people or a model said of an answer: what the config says of one, how a raw value is read as one.
 
 Hides the spellings of truth values and numbers in files, and which scores of which judges a label can be compared with.
 """
@@ -32,7 +32,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 class Label(BaseModel):
-    """A human label: the column it stands in, its type, and the score that it is held against."""
+    """A label: the column it stands in, its type, and the score that it is held against."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -46,6 +46,8 @@ class Label(BaseModel):
     """Raw value, as JSON writes it → what it means; null: no label."""
     threshold: Annotated[float, Field(allow_inf_nan=False)] | None = None
     """Whatever side of the comparison is graded counts as yes from here on."""
+    by: Literal["people", "model"] | None = None
+    """Who gave it; left out, it is a model's where its name or column is called after one, as `gpt4_score`."""
 
     def score(self, name: str) -> str:
         """The score that a label of this name is held against."""

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from ..item import INVISIBLE
 from ..outcome import Reason
 
-# Zero-width and bidi marks, BOM, soft hyphen: dropped. No-break and ideographic blanks: a blank.
-INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069\ufeff"
+# What is invisible is dropped. No-break and ideographic blanks: a blank.
 _NARROW: dict[int, str] = {ord(mark): "" for mark in INVISIBLE}
 _NARROW |= {0x00A0: " ", 0x202F: " ", 0x3000: " ", ord("、"): ",", ord("【"): "[", ord("】"): "]"}
 # Full-width ASCII to ASCII, but for what could change an object's structure (quotes, backslash, braces).

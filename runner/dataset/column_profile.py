@@ -201,7 +201,8 @@ COLUMN_NAMES = {
     "response_a answer_a output_a completion_a response_1 answer_1 output_1",
     "other_response": "other_response response_b answer_b output_b completion_b response_2 answer_2 output_2",
     "documents": "documents_sentences documents document contexts context retrieved_contexts retrieved_documents",
-    "system": "system system_name model model_name generator generation_model_name assistant answerer method agent",
+    "system": "system system_name system_id model model_name model_id llm llm_name generator generation_model_name "
+    "answerer_model engine assistant answerer submission method agent",
     "group": "group question_type type category subject topic domain task subset dataset_name dataset dim level",
     "question_id": "question_id qid problem_id prompt_id query_id",
     "id": "id item_id uid uuid answer_id row_id example_id",
@@ -378,6 +379,10 @@ def _few(column: ColumnStats, profile: ColumnProfile) -> bool:
     return column.distinct <= _MAX_GROUPS and (column.distinct == 1 or column.distinct * 2 <= max(profile.rows, 4))
 
 
+_WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Where a word begins in modelName and LLMJudge."""
+
+
 def plain_name(name: str) -> str:
     """A column's name as `COLUMN_NAMES` spells it."""
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+    return re.sub(r"[^a-z0-9]+", "_", _WORD_BREAK.sub("_", name).lower()).strip("_")

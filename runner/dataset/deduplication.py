@@ -11,7 +11,7 @@ import shutil
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from .item_builder import Reference, ReferenceRow
 _PARTS = 256
 _FLUSH_BYTES = 16 * 1024
 _ROW = struct.Struct("<16s16s16sIIQQ")
-_ANSWER = struct.Struct("<16sI")
+_ANSWER = struct.Struct("<16sIQ")
 
 
 class _Spill:
@@ -120,23 +120,24 @@ class DuplicateDetector:
                     counts.dropped = counts.dropped or bytearray(rows)
                     _compare(entries, counts)
                 for entry in entries[: len(entries) if keep_copies else 1] if alike else ():
-                    self._answers.add(entry.question, entry.system)
+                    self._answers.add(entry.question, entry.system, entry.row)
         return counts
 
-    def count_answers(self) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
+    def count_answers(self, judged: Sequence[int], whole: bool) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
         """After `find`: system → (distinct questions answered, questions of the reference or of all systems).
 
-        And system → questions to which it has several answers, where there are any.
+        And system → questions to which it has several answers, where there are any. `judged`: a flag per staged row,
+        of which only those count; not `whole`: the questions are theirs as well, not those of the reference.
         """
         answered, several = [0] * len(self._systems), [0] * len(self._systems)
         total = 0
         for part in self._answers.parts():
-            counts = Counter(part)
+            counts = Counter((question, system) for question, system, row in part if judged[row])
             total += len({question for question, _ in counts})
             for (_, number), answers in counts.items():
                 answered[number] += 1
                 several[number] += answers > 1
-        if self._reference is not None:
+        if self._reference is not None and whole:
             total = len(self._reference)
         coverage = {system: (answered[number], total) for system, number in self._systems.items()}
         return coverage, {system: several[number] for system, number in self._systems.items() if several[number]}
@@ -146,7 +147,7 @@ class DuplicateDetector:
         assert self._reference is not None
         flags = [bytearray(len(self._reference)) for _ in self._systems]
         for part in self._answers.parts():
-            for question, number in part:
+            for question, number, _ in part:
                 flags[number][int.from_bytes(question, "little")] = 1
         self._reference.check_answered({system: flags[number] for system, number in self._systems.items()})
 

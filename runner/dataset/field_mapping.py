@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -27,11 +27,11 @@ DEFAULT_SYSTEM = "default"
 
 _IDENTITY = ("id", "question_id", "system", "group")
 _PUBLISHED_SENTENCES = "documents_sentences"
-"""Where published rows of RAGBench have the keyed sentences of their `documents`."""
+"""Where published rows of RAGBench have the keyed sentences of `documents`: a judge that wants such takes them."""
 _ABSENT: Any = object()
 _PLACE = re.compile(r"[0-9]{1,9}")
 
-Lookup = Callable[[Record], Any]
+Lookup = Callable[[Mapping[str, Any]], Any]
 
 
 class BadRowError(Exception):
@@ -58,7 +58,7 @@ def find_value(column: str) -> Lookup:
     if len(parts) == 1:
         return lambda row: row.get(column, _ABSENT)
 
-    def nested(row: Record) -> Any:
+    def nested(row: Mapping[str, Any]) -> Any:
         if column in row:
             return row[column]
         value: Any = row
@@ -86,8 +86,7 @@ def as_identifier(value: Any, name: str) -> str:
 class FieldMap:
     """The `fields` and `labels` of the config, applied to rows."""
 
-    def __init__(self, items: Items, keyed_documents: bool = False) -> None:
-        """`keyed_documents`: a judge is sent the documents as keyed sentences."""
+    def __init__(self, items: Items) -> None:
         self._named = frozenset(items.fields)
         self._columns = {name: items.fields.get(name, name) for name in _IDENTITY}
         self._identity = {name: find_value(column) for name, column in self._columns.items()}
@@ -95,7 +94,8 @@ class FieldMap:
         self._content = [(name, column, find_value(column)) for name, column in content.items()]
         self._digest_fields = tuple(dict.fromkeys((*CANONICAL_FIELDS, *(name for name, _, _ in self._content))))
         labels = items.labels.items()
-        self._sentences_first = keyed_documents and "documents" not in items.fields
+        # Other documents are mapped than those whose sentences these are.
+        self._drops_sentences = "documents" in items.fields and _PUBLISHED_SENTENCES not in items.fields
         self._labels = [
             (name, label.field, find_value(label.field), label_reader(name, label)) for name, label in labels
         ]
@@ -154,6 +154,17 @@ class FieldMap:
         """The column that a field is read from."""
         return next((column for field, column, _ in self._content if field == name), name)
 
+    def check_response(self, name: str, fields: Mapping[str, Any]) -> None:
+        """BadRowError where a field that is a response is a list or a mapping, of which it may be a part."""
+        if isinstance(value := fields.get(name), list | dict):
+            kind, path = ("list", "0") if isinstance(value, list) else ("mapping", next(iter(value), "text"))
+            column = self.column(name)
+            what = "the response" if name == "response" else repr(name)
+            raise BadRowError(
+                f"{what} (column {column!r}) is a {kind}, not a text: "
+                f"map a path inside it, as in {name}: {column}.{path}"
+            )
+
     def check_columns(self) -> None:
         """After the last row: a column that the config names and no row ever had is a mistake of the config."""
         for key, column in self._missing_columns.items():
@@ -182,14 +193,9 @@ class FieldMap:
             fields.pop(column, None)
             fields.pop(name, None)
         fields.update((name, value) for name, value in mapped if value is not _ABSENT)
-        if self._sentences_first and fields.get(_PUBLISHED_SENTENCES) is not None:
-            fields["documents"] = fields.pop(_PUBLISHED_SENTENCES)
-        if isinstance(response := fields.get("response"), list | dict):
-            kind, path = ("list", "0") if isinstance(response, list) else ("mapping", next(iter(response), "text"))
-            raise BadRowError(
-                f"the response (column {self.column('response')!r}) is a {kind}, not a text: "
-                f"map a path inside it, as in response: {self.column('response')}.{path}"
-            )
+        if self._drops_sentences:
+            fields.pop(_PUBLISHED_SENTENCES, None)
+        self.check_response("response", fields)
         if "response" not in fields:
             column = self.column("response")
             if column in row:

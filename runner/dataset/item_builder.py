@@ -13,6 +13,7 @@ from judges.injection import InjectionDetector
 from runner.errors import ItemError
 from runner.items_config import Items, Join
 
+from .compared_responses import compared_fields
 from .field_mapping import BadRowError, FieldMap, MappedRow, as_identifier, find_value
 from .files import Record, RowError
 from .sources import Source
@@ -100,7 +101,10 @@ class ItemBuilder:
         self._judges = judges
         self._reference = reference
         self._detectors = [InjectionDetector(judge) for judge in judges]
-        self.fields = FieldMap(items, any("documents" in judge.keyed_fields for judge in judges))
+        self._compared = {
+            (judge.name, template): compared_fields(judge, template) for judge in judges for template in judge.templates
+        }
+        self.fields = FieldMap(items)
 
     def build(self, row: Record | RowError, system: str | None) -> BuiltItem:
         """The item of a row; BadRowError where it makes none. `system` is what the file says."""
@@ -128,6 +132,8 @@ class ItemBuilder:
         if missing := judge.missing(item, template):
             names = ", ".join(f"{name!r} (column {self.fields.column(name)!r})" for name in missing)
             raise BadRowError(f"judge {judge.name!r}, template {template!r}: the row lacks {names}, absent or null")
+        if pair := self._compared[judge.name, template]:
+            self.fields.check_response(pair[1], item.fields)
         if fault := judge.fault(item, template):
             raise BadRowError(f"judge {judge.name!r}: {fault}")
         return template

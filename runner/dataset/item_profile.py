@@ -11,18 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from judges import Item, Judge
+from judges.item import is_blank_text, text_of
 from runner.items_config import Items
 
-from .column_profile import COLUMN_NAMES, plain_name
+from .compared_responses import ResponseOrder
+from .missing_values import is_blank, is_missing_word, is_written_list
+from .system_columns import SystemColumns
 
-_MISSING_WORDS = frozenset({"nan", "none", "null", "na", "n/a", "<na>"})
-_LONGEST_WORD = max(map(len, _MISSING_WORDS)) + 2
-_SYSTEM_COLUMNS = frozenset(COLUMN_NAMES["system"].split())
-_OTHER_RESPONSES = frozenset(COLUMN_NAMES["other_response"].split())
-_MOST_SYSTEMS = 50
-_MOST_CHARACTERS = 100
-_REMEMBERED = 2_000
-"""Questions, and comparisons, of which it is remembered who answered them first."""
+_STOPS = " \t\r\n.!?;,。！？．"
 
 
 @dataclass
@@ -33,14 +29,22 @@ class ItemFacts:
     """Field → rows where it is blank and stands in a judge's prompt, rows whose prompts it stands in, first place."""
     missing_words: dict[str, int] = field(default_factory=dict)
     """System → responses that are what programs write for nothing: nan, None, NA."""
+    missing_fields: dict[str, tuple[int, int, str]] = field(default_factory=dict)
+    """Field, but for the response → rows where it is such a word; the rest as in `blank`."""
+    written_lists: int = 0
+    """Responses that are the text of a list or an object."""
+    texts: int = 0
+    """Responses that are texts with something in them."""
     references_repeated: int = 0
-    """Responses that are the reference word for word."""
+    """Responses that are the reference, but for case, blanks around it and its last stop."""
     referenced: int = 0
     """Responses with something in them that have a reference."""
     system_columns: dict[str, dict[str, int]] = field(default_factory=dict)
     """Columns that seem to say whose answer it is, where the config names none → value → rows."""
     stripped_systems: dict[str, int] = field(default_factory=dict)
     """Names of systems that had blanks around them → rows; they count without."""
+    labels: dict[str, int] = field(default_factory=dict)
+    """Label → rows that have it."""
     one_order: dict[str, int] = field(default_factory=dict)
     """Judges of two responses → rows, where most comparisons are not there with the two exchanged."""
 
@@ -49,62 +53,89 @@ class ItemProfile:
     """Counts items as they are staged; one that is left out later is subtracted with `times=-1`."""
 
     def __init__(self, items: Items, judges: Sequence[Judge]) -> None:
+        self._items = items
         self._judges = judges
-        self._named = {"id", "question_id", "group", *items.fields.values()}
         self._system_known = items.systems is not None or "system" in items.fields
-        self._fields: dict[tuple[str | None, ...], tuple[str, ...]] = {}
-        """Templates of the judges → the fields besides the response that stand in them."""
         self._routed: Counter[tuple[str | None, ...]] = Counter()
         self._blank: Counter[str] = Counter()
-        self._blank_at: dict[str, str] = {}
+        self._missing: Counter[str] = Counter()
+        self._places: dict[tuple[str, bool], str] = {}
+        """Field, and whether it is blank there or such a word → the first row."""
         self._missing_words: Counter[str] = Counter()
-        self._alike = self._comparable = 0
-        self._columns: dict[str, _SystemColumn] | None = None
-        self._orders = {judge.name: order for judge in judges if (order := _Order.of(judge))}
+        self._labels: Counter[str] = Counter()
+        self._alike = self._comparable = self._texts = self._written_lists = 0
+        self._columns = SystemColumns({"id", "question_id", "group", *items.fields.values()})
+        self._orders = {judge.name: order for judge in judges if (order := ResponseOrder.of(judge))}
 
     def add(self, item: Item, templates: Sequence[str | None], place: str = "", times: int = 1) -> None:
         fields, key = item.fields, tuple(templates)
         self._routed[key] += times
-        for name in self._fields.get(key) or self._fields_of(key):
-            value = fields.get(name)
-            if type(value) is str and (not value or value.isspace()):
-                self._blank[name] += times
-                self._blank_at.setdefault(name, place)
+        for name, value in self._sent_values(item, templates).items():
+            counts = self._blank if is_blank(value) else self._missing if is_missing_word(value) else None
+            if counts is not None and name != "response":
+                counts[name] += times
+                self._places.setdefault((name, counts is self._blank), place)
+        for name in item.labels:
+            self._labels[name] += times
         response = fields.get("response")
-        if type(response) is str:
-            if len(response) <= _LONGEST_WORD and response.strip().lower() in _MISSING_WORDS:
+        if type(response) is str and not is_blank_text(response):
+            self._texts += times
+            if is_blank(response) or is_missing_word(response):
                 self._missing_words[item.system] += times
-            if type(reference := fields.get("reference")) is str and response:
+            elif is_written_list(response):
+                self._written_lists += times
+            if (reference := _only_text(fields.get("reference"))) is not None:
                 self._comparable += times
-                self._alike += times * (response == reference)
+                self._alike += times * _says_the_same(response, reference)
         if not self._system_known:
-            if self._columns is None:
-                self._columns = self._candidates(fields)
-            for name, column in self._columns.items():
-                column.add(fields.get(name), fields.get("question", item.question_id), times)
+            self._columns.add(fields, fields.get("question", item.question_id), times)
         for judge, template in zip(self._judges, templates, strict=True):
             if template is not None and judge.name in self._orders:
                 self._orders[judge.name].add(item, times)
+
+    def restart(self) -> ItemProfile:
+        """One without a count, which still knows where each field was first blank."""
+        fresh = ItemProfile(self._items, self._judges)
+        fresh._places = self._places
+        return fresh
 
     def facts(self, stripped_systems: dict[str, int]) -> ItemFacts:
         """After the last row."""
         uses: Counter[str] = Counter()
         for key, rows in self._routed.items():
             uses.update(dict.fromkeys(self._fields_of(key), rows))
-        columns = {} if self._columns is None else self._columns
+
+        def counted(counts: Counter[str]) -> dict[str, tuple[int, int, str]]:
+            return {
+                name: (rows, uses[name], self._places[name, counts is self._blank])
+                for name, rows in counts.items()
+                if rows
+            }
+
         return ItemFacts(
-            blank={name: (rows, uses[name], self._blank_at[name]) for name, rows in self._blank.items() if rows},
+            blank=counted(self._blank),
+            missing_fields=counted(self._missing),
+            written_lists=self._written_lists,
+            texts=self._texts,
             missing_words={system: rows for system, rows in self._missing_words.items() if rows},
             references_repeated=self._alike,
             referenced=self._comparable,
-            system_columns={name: dict(column.values) for name, column in columns.items() if column.tells_systems},
+            system_columns=self._columns.found(),
             stripped_systems=stripped_systems,
+            labels=dict(self._labels),
             one_order={name: order.rows for name, order in self._orders.items() if order.is_one and order.rows},
         )
 
     def system_columns(self) -> list[str]:
         """Columns that seem to say whose answer a row is, as far as rows were read."""
-        return list(self.facts({}).system_columns)
+        return list(self._columns.found())
+
+    def _sent_values(self, item: Item, templates: Sequence[str | None]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for judge, template in zip(self._judges, templates, strict=True):
+            if template is not None:
+                values |= judge.sent_values(item, template)
+        return values
 
     def _fields_of(self, key: tuple[str | None, ...]) -> tuple[str, ...]:
         used = [
@@ -114,72 +145,16 @@ class ItemProfile:
             for name in judge.fields(template)
             if name != "response"
         ]
-        return self._fields.setdefault(key, tuple(dict.fromkeys(used)))
-
-    def _candidates(self, fields: Any) -> dict[str, _SystemColumn]:
-        """The columns of the first row whose names are those of systems; `system` itself is one without being named."""
-        if "system" in fields:
-            return {}
-        names = (name for name in fields if name not in self._named and plain_name(name) in _SYSTEM_COLUMNS)
-        return {name: _SystemColumn() for name in names}
+        return tuple(dict.fromkeys(used))
 
 
-class _SystemColumn:
-    """A column that may say whose answer a row is: few texts, and one question stands with several of them."""
-
-    def __init__(self) -> None:
-        self.values: Counter[str] = Counter()
-        self._first: dict[int, str] = {}
-        self._paired = False
-        self._fits = True
-
-    @property
-    def tells_systems(self) -> bool:
-        return self._fits and self._paired and 2 * len(self.values) <= max(4, self.values.total())
-
-    def add(self, value: Any, question: Any, times: int) -> None:
-        if not self._fits:
-            return
-        if type(value) is not str or len(value) > _MOST_CHARACTERS:
-            self._fits = value is None
-            return
-        self.values[value] += times
-        self._fits = len(self.values) <= _MOST_SYSTEMS
-        if not self._paired and type(question) is str:
-            if (key := hash(question)) in self._first:
-                self._paired = self._first[key] != value
-            elif len(self._first) < _REMEMBERED:
-                self._first[key] = value
+def _only_text(reference: Any) -> str | None:
+    """A reference as the text that a response might repeat: itself, or the only one of its list."""
+    if isinstance(reference, list) and len(reference) == 1:
+        reference = reference[0]
+    return None if reference is None or isinstance(reference, list | dict) else text_of(reference)
 
 
-class _Order:
-    """In which order a judge of two responses sees them."""
-
-    def __init__(self, first: str, second: str) -> None:
-        self._names = first, second
-        self.rows = 0
-        self._seen: dict[tuple[int, int], bool] = {}
-        """Question and responses → whether the other order was seen as well."""
-
-    @staticmethod
-    def of(judge: Judge) -> _Order | None:
-        """None for a judge of one response."""
-        for template in judge.templates:
-            fields = judge.fields(template)
-            other = next((name for name in fields if plain_name(name) in _OTHER_RESPONSES), None)
-            if "response" in fields and other is not None:
-                return _Order("response", other)
-        return None
-
-    @property
-    def is_one(self) -> bool:
-        return 2 * sum(self._seen.values()) < len(self._seen)
-
-    def add(self, item: Item, times: int) -> None:
-        self.rows += times
-        first, second = (hash(str(item.fields.get(name))) for name in self._names)
-        question = hash(str(item.fields.get("question")))
-        if (back := (question ^ second, first)) in self._seen:
-            self._seen[back] = True
-        elif len(self._seen) < _REMEMBERED:
-            self._seen.setdefault((question ^ first, second), False)
+def _says_the_same(response: str, reference: str) -> bool:
+    ours, theirs = (text.strip().rstrip(_STOPS) for text in (response, reference))
+    return len(ours) == len(theirs) and ours.casefold() == theirs.casefold()

@@ -6,7 +6,7 @@ left stands in Parquet files under row numbers, each item once; the directory re
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import islice
@@ -108,12 +108,9 @@ def stage(
     reference = None if items.join is None else Reference(items.join, references)
     with replace_directory(directory) as fresh:
         staging = _Staging(items, judges, sources, reference, fresh, sample)
-        summary = staging.run(signature)
-        among = min(summary.rows, summary.rows if limit is None else limit)
-        if among < summary.rows:
-            judged = {system for (system,) in islice(read_rows(fresh, ["system"]), among)}
-            summary = replace(summary, limit=among, beyond_limit=sorted(summary.coverage.keys() - judged))
+        summary = staging.run(signature, limit)
         if kinds:
+            among = summary.rows if summary.limit is None else summary.limit
             controls = ControlSelector(config.controls, among, config.seed, judges, kinds)
             summary = staging.add_controls(summary, controls, among)
         save_summary(fresh, summary)
@@ -163,9 +160,14 @@ class _Staging:
         self._profile = ItemProfile(items, judges)
         self._rejects = _Rejects(directory, items.on_bad)
         self._duplicates = DuplicateDetector(directory / "duplicates", reference, items.systems or ())
+        self._judged = bytearray()
+        """A flag per row as it was read: it is left, and among those that are judged."""
 
-    def run(self, signature: dict[str, Any]) -> StagedSummary:
-        """Stage all rows, then leave out those that stand twice and those that are not in the sample."""
+    def run(self, signature: dict[str, Any], limit: int | None) -> StagedSummary:
+        """Stage all rows, then leave out those that stand twice and those that are not in the sample.
+
+        Counts are of the first `limit` rows that are left: of others nothing is said.
+        """
         with closing(self._rejects), closing(self._writer(self._directory)) as writer:
             for number, source in enumerate(self._sources):
                 with closing(source.rows()) as rows:
@@ -186,20 +188,28 @@ class _Staging:
             names = ", ".join(source.name for source in self._sources)
             raise ItemError(f"{names}: no item is left" + (rejected if self._rejects.count else ""))
         self._builder.fields.check_columns()
-        facts = self._profile.facts(dict(self._builder.fields.stripped_systems))
-        for name, (blank, uses, place) in facts.blank.items():
-            if blank == uses:
-                column = self._builder.fields.column(name)
-                raise ItemError(f"{place}: {name} (column {column!r}) is blank, as in every row whose prompt uses it")
         if self._items.join is not None and self._items.join.expect == "all":
             self._duplicates.check_answered()
-        coverage, several = self._duplicates.count_answers()
+        if limit is not None and limit < writer.rows:
+            self._count_first(limit)
+        else:
+            limit = None
+        facts = self._profile.facts(dict(self._builder.fields.stripped_systems))
+        for name, (blank, uses, place) in facts.blank.items():
+            if blank == uses and name in ("question", "reference"):
+                column = self._builder.fields.column(name)
+                raise ItemError(
+                    f"{place}: {name} (column {column!r}) is blank, as in every row whose prompt uses it: "
+                    f"map items.fields.{name} to the column that holds it, or take a judge that does without"
+                )
+        coverage, several = self._duplicates.count_answers(self._judged, whole=limit is None and drawn is None)
+        beyond = [] if limit is None else sorted(system for system, (answered, _) in coverage.items() if not answered)
         self._duplicates.close()
         return StagedSummary(
-            signature, writer.rows, duplicates.repeated, duplicates.copies, self._rejects.count, coverage,
-            self._counts.empty,
+            signature, writer.rows, duplicates.repeated, duplicates.copies, self._rejects.count,
+            {system: answers for system, answers in coverage.items() if system not in beyond}, self._counts.empty,
             judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
-            files=writer.files, several=several, facts=facts, sample=drawn,
+            files=writer.files, several=several, facts=facts, sample=drawn, limit=limit, beyond_limit=beyond,
         )  # fmt: skip
 
     def add_controls(self, summary: StagedSummary, controls: ControlSelector, among: int) -> StagedSummary:
@@ -241,6 +251,7 @@ class _Staging:
         self._counts.add(item, templates)
         self._profile.add(item, templates, f"{source.name}:{at.line}")
         self._write(writer, item, mapped.fields, mapped.labels, templates)
+        self._judged.append(1)
 
     def _describe_conflicts(self, duplicates: DuplicateCounts) -> str:
         """Each contradiction once, at its later place, and what can be done."""
@@ -293,12 +304,27 @@ class _Staging:
         fresh = self._directory / "kept"
         fresh.mkdir(mode=0o700)
         with closing(self._writer(fresh)) as writer:
-            for row, *values in read_rows(self._directory):
+            for first, (row, *values) in zip(self._rows_left(), read_rows(self._directory), strict=True):
                 if keep(row, values):
                     writer.add(values, len(values[4]) + _ROW_OVERHEAD)
                 else:
                     item, templates = parse_item(*values[:6]), self._templates(values)
                     self._counts.add(item, templates, times=-1)
                     self._profile.add(item, templates, times=-1)
+                    self._judged[first] = 0
         replace_rows(self._directory, fresh)
         return writer
+
+    def _rows_left(self) -> Iterator[int]:
+        """The numbers that the rows which are left had when they were read."""
+        return (row for row, left in enumerate(self._judged) if left)
+
+    def _count_first(self, rows: int) -> None:
+        """Count anew, the first rows alone."""
+        for first in islice(self._rows_left(), rows, None):
+            self._judged[first] = 0
+        self._counts, self._profile = _ItemCounts(self._judges), self._profile.restart()
+        for _, *values in islice(read_rows(self._directory), rows):
+            item, templates = parse_item(*values[:6]), self._templates(values)
+            self._counts.add(item, templates)
+            self._profile.add(item, templates)

@@ -304,6 +304,7 @@ def load_staged(directory: Path) -> Staged:
     summary = StagedSummary(**{name: value for name, value in data.items() if name != "version"})
     summary.coverage = {system: (answered, total) for system, (answered, total) in data["coverage"].items()}
     summary.facts = ItemFacts(**data["facts"])
-    summary.facts.blank = {name: (rows, uses, place) for name, (rows, uses, place) in summary.facts.blank.items()}
+    for counts in (summary.facts.blank, summary.facts.missing_fields):
+        counts.update({name: (rows, uses, place) for name, (rows, uses, place) in counts.items()})
     summary.sample = None if data["sample"] is None else SampleSummary(**data["sample"])
     return Staged(directory, summary)

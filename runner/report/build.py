@@ -13,6 +13,7 @@ from judges import Judge
 from runner.config import RunConfig
 from runner.dataset import Staged
 from runner.dataset.controls import KINDS
+from runner.label_origin import is_model_label
 from runner.ledger.ledger import Ledger
 from runner.publishing.result_frames import COLUMNS, attempt_frames, judgment_frames
 from runner.stats.agreement import agreement, people, people_agreement
@@ -26,7 +27,7 @@ from runner.stats.parse_stats import Call, ParsePaths, coercions, first_replies,
 from runner.stats.summaries import PAIR
 
 from .failures import Failures
-from .input_notices import input_notices, looks_like_model
+from .input_notices import input_notices
 from .model import (
     AnsweredScore,
     Cost,
@@ -99,7 +100,7 @@ def build(
             *_sorted(agreement(counts, labels, scales), order),
             *people_agreement(people(staged, rows, labels), labels),
         ),
-        model_labels=tuple(name for name, label in labels.items() if looks_like_model(name, label.field)),
+        model_labels=tuple(name for name, label in labels.items() if is_model_label(name, label)),
         batches=_sorted(_batches(counts, judges, ledger, len(own)), order),
         flags=flags,
         failures=failures.listed(ledger, order),

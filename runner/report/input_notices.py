@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
 from judges import Judge
 from runner.config import RunConfig
 from runner.dataset import Staged
+from runner.label_origin import is_model_label
 
 from .formatting import counted
+from .model_names import look, model_key
 
+_MISSING = "nan, None, null or NA"
 _LEAST_ROWS = 20
 """Fewer responses that are their reference may be chance."""
-_MODEL_WORDS = re.compile(
-    r"(?<![a-z])(?:(?:chat)?gpt|llms?|ai|models?|judge|claude|gemini|llama|mistral|qwen|deepseek|davinci"
-    r"|auto(?:mated|matic|rater|eval)?)(?![a-z])"
-)
-_PEOPLE_WORDS = re.compile(r"human|annotat|expert|people|person|manual|crowd|worker")
-_DATE = re.compile(r"-(?:20\d\d-?\d\d-?\d\d|\d{4}|latest|preview)$")
 
 
 def input_notices(config: RunConfig, judges: Mapping[str, Judge], staged: Staged) -> list[str]:
@@ -27,16 +23,11 @@ def input_notices(config: RunConfig, judges: Mapping[str, Judge], staged: Staged
     return [
         *_limit_notices(staged),
         *_item_notices(staged),
-        *_label_notices(config),
+        *_label_notices(config, staged),
         *_system_notices(config, staged),
         *_order_notices(staged),
         *_repeat_notices(config, judges),
     ]
-
-
-def looks_like_model(*names: str) -> bool:
-    """Whether a label of these names is a model's verdict rather than a person's."""
-    return any(_MODEL_WORDS.search(name.lower()) and not _PEOPLE_WORDS.search(name.lower()) for name in names)
 
 
 def _limit_notices(staged: Staged) -> Iterator[str]:
@@ -55,28 +46,37 @@ def _item_notices(staged: Staged) -> Iterator[str]:
         yield f"Column {column} looks like the system: map system={column} for results of each ({named} rows)."
     for name, (blank, uses, place) in facts.blank.items():
         yield f"{name} is blank in {blank:,} of {uses:,} rows that send it, first at {PurePath(place).name}."
+    for name, (missing, uses, place) in facts.missing_fields.items():
+        yield f"{name} reads {_MISSING} in {missing:,} of {uses:,} rows that send it, first at {PurePath(place).name}."
+    if 2 * facts.written_lists > facts.texts:
+        what = "the response is a list or object written as text"
+        yield f"In {facts.written_lists:,} of {facts.texts:,} rows {what}: is it the answer itself?"
     if staged.copies:
         copies = counted(staged.copies, "row repeats", "rows repeat")
         yield f"{copies} another word for word; each counts. If they are copies, map items.fields.id."
     for system, rows in facts.missing_words.items():
-        yield f"{system}: {counted(rows, 'response')} read nan, None, null or NA, as programs write what is missing."
+        yield f"{system}: {counted(rows, 'response')} read {_MISSING}, as programs write what is missing."
 
 
 def _system_notices(config: RunConfig, staged: Staged) -> Iterator[str]:
     systems = sorted(staged.coverage)
     for model in config.models:
         for system in systems:
-            if {_model_name(model.name), _model_name(model.model)} & {_model_name(system)}:
+            if model_key(system) in (model_key(model.name), model_key(model.model)):
                 yield f"{model.model} judges its own answers (system {system}): judges tend to prefer themselves."
-    if stripped := staged.facts.stripped_systems:
-        listed = _listed([f"{name!r} ({rows:,} rows)" for name, rows in stripped.items()])
+    stripped = {name: n for name, n in staged.facts.stripped_systems.items() if name.strip() in staged.coverage}
+    if stripped:
+        partial = staged.limit is not None or staged.sample is not None  # the counts are of all rows that were read
+        listed = _listed([repr(name) if partial else f"{name!r} ({rows:,} rows)" for name, rows in stripped.items()])
         yield f"Blanks around names of systems make no other system: {listed}."
     folded: dict[str, list[str]] = {}
     for system in systems:
-        folded.setdefault(system.casefold(), []).append(system)
+        folded.setdefault(look(system), []).append(system)
     for names in folded.values():
-        if len(names) > 1:
+        if len({name.casefold() for name in names}) == 1 < len(names):
             yield f"Systems that differ in case alone are apart: {', '.join(names)}."
+        elif len(names) > 1:
+            yield f"Systems whose names look alike are apart: {', '.join(map(ascii, names))}."
 
 
 def _order_notices(staged: Staged) -> Iterator[str]:
@@ -92,24 +92,22 @@ def _repeat_notices(config: RunConfig, judges: Mapping[str, Judge]) -> Iterator[
         return
     for use, judge in zip(config.judges, judges.values(), strict=False):
         for model in config.models:
-            if use.sampling.over(model.sampling.over(judge.sampling)).temperature == 0:
+            sampling = use.sampling.over(model.sampling.over(judge.sampling))
+            if model.extra.body.get("temperature", sampling.temperature) == 0:
                 pair = f"{judge.name} × {model.name}"
                 yield f"{pair}: {config.repeats} repeats at temperature 0 mostly pay for the same reply again."
 
 
-def _label_notices(config: RunConfig) -> Iterator[str]:
-    for name, label in config.items.labels.items():
-        if looks_like_model(name, label.field):
-            yield f"Label {name} (column {label.field}) looks like a model's: agreement with it is not with people."
+def _label_notices(config: RunConfig, staged: Staged) -> Iterator[str]:
+    labels = config.items.labels
+    for name, label in labels.items():
+        if is_model_label(name, label):
+            sure = "is" if label.by else "looks like"
+            yield f"Label {name} (column {label.field}) {sure} a model's: agreement with it is not with people."
+    rows = staged.rows if staged.limit is None else staged.limit
+    if some := [f"{name} {n:,}" for name in labels if 0 < (n := staged.facts.labels.get(name, 0)) < rows]:
+        yield f"Labels stand in some of the {rows:,} rows only ({_listed(some)}): agreement is over those."
 
 
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-
-
-def _model_name(name: str) -> str:
-    """A model's name without its provider, its date, case and blanks: by what is left two are the same model."""
-    short = re.sub(r"\s+", "", name.casefold()).rsplit("/", 1)[-1]
-    while short != (shorter := _DATE.sub("", short)):
-        short = shorter
-    return short

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import polars as pl
 
 from judges import Judge
+from judges.item import INVISIBLE
 from runner.dataset import Staged
 
 _ROWS = 20_000
@@ -54,7 +55,7 @@ def _empty_items(staged: Staged) -> pl.DataFrame:
     response = pl.col("fields").cast(pl.String).str.json_path_match("$.response").fill_null("")
     return pl.concat(
         staged.frame(first, _ROWS, ["system", "id", "fields"])
-        .filter(response.str.strip_chars() == "")
+        .filter(~response.str.contains(f"[^\\s{INVISIBLE}]"))
         .select("system", item_id="id")
         for first in range(0, staged.rows, _ROWS)
     )

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage_inputs import column, failure, fields, library, lines, row, staged
+from stage_inputs import column, failure, fields, library, lines, row, staged, tiny
 
+from judges import Judge
 from runner.config import RunConfig, parse_config
 from runner.dataset import Staged, stage
+from runner.dataset.compared_responses import compared_fields
+from runner.dataset.missing_values import is_blank, is_missing_word
+from runner.dataset.sampling import Sample
+from runner.dataset.system_columns import names_system
 from runner.errors import ItemError
 
 SAMPLE = {"question": "q", "reference": "r"}
@@ -67,14 +72,18 @@ def test_published_rows_of_ragbench_need_no_mapping(tmp_path: Path) -> None:
     keyed = [[["0a", "One."], ["0b", "Two."]]]
     published = {"id": "1", "question": "q", "response": "a", "documents": ["One. Two."], "documents_sentences": keyed}
     path = lines(tmp_path / "a.jsonl", [published]).name
-    [item] = fields(staged(tmp_path, library("ragbench"), path=path))
-    assert item["documents"] == keyed
-    assert "documents_sentences" not in item
+    ragbench, plain = library("ragbench"), tiny()
+    [item] = staged(tmp_path, ragbench, path=path).items(0, 1, "ragbench")
+    assert "0a: One.\n0b: Two." in ragbench.render(item.parse(), item.template)[0]["content"]
     # What the config says wins, and a judge that wants no sentences gets what the column holds.
-    [item] = fields(staged(tmp_path, library("ragbench"), path=path, fields={"documents": "documents"}))
-    assert item["documents"] == ["One. Two."]
-    [item] = fields(staged(tmp_path, path=lines(tmp_path / "a.jsonl", [{**published, "reference": "r"}]).name))
-    assert item["documents"] == ["One. Two."]
+    [item] = staged(tmp_path, ragbench, path=path, fields={"documents": "documents"}).items(0, 1, "ragbench")
+    assert "0a: One. Two." in ragbench.render(item.parse(), item.template)[0]["content"]
+    # Another judge's items, ids and prompts are the same whether or not a judge of sentences is there.
+    del published["id"]
+    path = lines(tmp_path / "a.jsonl", [{**published, "reference": "r"}]).name
+    alone, both = staged(tmp_path, plain, path=path), staged(tmp_path, plain, ragbench, path=path)
+    assert list(alone.items(0, 1, "tiny")) == list(both.items(0, 1, "tiny"))
+    assert fields(both)[0]["documents"] == ["One. Two."]
 
 
 def test_blanks_around_a_system_make_no_other_one(tmp_path: Path) -> None:
@@ -108,6 +117,29 @@ def test_a_column_that_looks_like_the_system_is_named(tmp_path: Path) -> None:
     assert judged(tmp_path, many).facts.system_columns == {}
 
 
+@pytest.mark.parametrize(
+    "column",
+    ["model_id", "modelName", "systemName", "LLM", "engine", "submission", "answerer_model", "metadata.model",
+     "meta.generation.modelId", "Model.Name"],
+)  # fmt: skip
+def test_a_column_of_systems_is_seen_by_its_words(tmp_path: Path, column: str) -> None:
+    def nested(value: Any) -> dict[str, Any]:
+        for name in reversed(column.split(".")):
+            value = {name: value}
+        return dict(value)
+
+    rows = [row(n, id=f"{n}{value}", question=f"q{n}", **nested(value)) for n in range(3) for value in ("a", "b")]
+    assert judged(tmp_path, [row(9), *rows]).facts.system_columns == {column: {"a": 3, "b": 3}}
+    assert judged(tmp_path, rows, fields={"system": column}).coverage == {"a": (3, 6), "b": (3, 6)}
+
+
+@pytest.mark.parametrize(
+    "column", ["judge_model", "model_answer", "system_prompt", "embedding_model", "modelling", "eval.model", "date"]
+)
+def test_a_column_of_something_else_is_not_the_system(column: str) -> None:
+    assert not names_system(column)
+
+
 def test_blank_fields_are_counted_where_a_prompt_holds_them(tmp_path: Path) -> None:
     rows = [row(1), row(2, reference=" "), row(3, reference="", question="\n"), row(4, own="")]
     result = judged(tmp_path, rows)
@@ -115,9 +147,95 @@ def test_blank_fields_are_counted_where_a_prompt_holds_them(tmp_path: Path) -> N
     assert result.facts.blank == {"reference": (2, 4, f"{place}:2"), "question": (1, 4, f"{place}:3")}
     assert judged(tmp_path, rows[:1]).facts.blank == {}
     message = failure(tmp_path, path=lines(tmp_path / "a.jsonl", rows[1:3]).name)
-    assert message == f"{place}:1: reference (column 'reference') is blank, as in every row whose prompt uses it"
+    assert message.startswith(
+        f"{place}:1: reference (column 'reference') is blank, as in every row whose prompt uses it"
+    )
     # Left out later, it does not count.
     assert judged(tmp_path, [rows[0], rows[1], rows[1], row(5)]).facts.blank["reference"][:2] == (1, 3)
+
+
+NOTHING: list[Any] = [
+    "",
+    " \n",
+    "\u200b",
+    "\u3000\u00ad",
+    [],
+    [""],
+    {},
+    {"text": " "},
+    "[]",
+    '[""]',
+    "['']",
+    "{}",
+    '""',
+    [[], None],
+]
+WORDS: list[Any] = [
+    "nan",
+    " None",
+    "N/A",
+    "<NA>",
+    "(null)",
+    "'NaN'",
+    "\u200bnull",
+    "n.a.",
+    ["nan"],
+    [None, "NA"],
+    "[None]",
+]
+SOMETHING: list[Any] = [
+    0,
+    False,
+    "0",
+    "no",
+    "-",
+    "[1]",
+    '{"a": 1}',
+    ["x", ""],
+    "Nan is bread",
+    "nano",
+    "[] is a list",
+    "None of them",
+]
+
+
+def test_what_says_nothing_is_seen_in_whatever_clothes() -> None:
+    assert [value for value in NOTHING if not is_blank(value) or is_missing_word(value)] == []
+    assert [value for value in WORDS if is_blank(value) or not is_missing_word(value)] == []
+    assert [value for value in SOMETHING if is_blank(value) or is_missing_word(value)] == []
+
+
+def test_blank_and_missing_values_are_counted_in_every_field_that_is_sent(tmp_path: Path) -> None:
+    rows = [row(n, reference=value) for n, value in enumerate([*NOTHING, *WORDS, *SOMETHING])]
+    facts = judged(tmp_path, rows).facts
+    place, rows_before = f"{tmp_path}/a.jsonl", len(NOTHING)
+    assert facts.blank == {"reference": (len(NOTHING), len(rows), f"{place}:1")}
+    assert facts.missing_fields == {"reference": (len(WORDS), len(rows), f"{place}:{rows_before + 1}")}
+    pairs = [row(n, other_response=value) for n, value in enumerate(["", "nan", "b"])]
+    facts = staged(tmp_path, library("choice-ab"), path=lines(tmp_path / "a.jsonl", pairs).name).facts
+    assert facts.blank == {"other_response": (1, 3, f"{place}:1")}
+    assert facts.missing_fields == {"other_response": (1, 3, f"{place}:2")}
+
+
+def test_only_a_question_or_reference_must_not_be_blank_everywhere(tmp_path: Path) -> None:
+    pairs = [row(n, other_response="") for n in range(2)]
+    facts = staged(tmp_path, library("choice-ab"), path=lines(tmp_path / "a.jsonl", pairs).name).facts
+    assert facts.blank == {"other_response": (2, 2, f"{tmp_path}/a.jsonl:1")}
+    missing = [row(n, reference="None") for n in range(2)]
+    assert judged(tmp_path, missing).facts.missing_fields["reference"][:2] == (2, 2)
+    for name in ("question", "reference"):
+        path = lines(tmp_path / "a.jsonl", [row(1, **{name: [""]})]).name
+        assert f"map items.fields.{name} to the column" in failure(tmp_path, path=path)
+
+
+def test_an_invisible_answer_is_an_empty_one(tmp_path: Path) -> None:
+    assert judged(tmp_path, [row(1, response="\u200b\ufeff"), row(2)]).empty == {"default": 1}
+
+
+def test_lists_written_as_text_are_counted(tmp_path: Path) -> None:
+    texts = ['["a"]', "['a', 'b']", '{"text": "a"}', "[sic] a", "{a}", "x", ""]
+    facts = judged(tmp_path, [row(n, response=text) for n, text in enumerate(texts)]).facts
+    assert (facts.written_lists, facts.texts) == (3, 6)
 
 
 def test_words_for_a_missing_value_are_counted_by_system(tmp_path: Path) -> None:
@@ -127,9 +245,11 @@ def test_words_for_a_missing_value_are_counted_by_system(tmp_path: Path) -> None
 
 
 def test_responses_that_are_the_reference_are_counted(tmp_path: Path) -> None:
-    rows = [row(n, response="r" if n < 3 else "x") for n in range(5)] + [row(9, response="", reference="x")]
-    facts = judged(tmp_path, rows).facts
-    assert (facts.references_repeated, facts.referenced) == (3, 5)
+    same = [("r", "r"), (" R. ", "r"), ("r", ["r"]), ("4", 4), ("ÉTÉ", "été!")]
+    other = [("x", "r"), ("r", ["r", "s"]), ("r s", "r")]
+    rows = [row(n, response=text, reference=reference) for n, (text, reference) in enumerate([*same, *other])]
+    facts = judged(tmp_path, [*rows, row(9, response="", reference="x")]).facts
+    assert (facts.references_repeated, facts.referenced) == (5, 7)
 
 
 def test_one_order_of_two_responses_is_seen(tmp_path: Path) -> None:
@@ -141,6 +261,41 @@ def test_one_order_of_two_responses_is_seen(tmp_path: Path) -> None:
     path = lines(tmp_path / "a.jsonl", rows + turned).name
     assert staged(tmp_path, choice, path=path).facts.one_order == {}
     assert staged(tmp_path, path=path).facts.one_order == {}
+
+
+def pair_judge(bind: str, places: tuple[str, str], labels: str = "[good, bad]") -> Judge:
+    reads = f"{{kind: choice, labels: {labels}}}"
+    text = " ".join(["Q {question}", *(f"{{{place}}}" for place in places)])
+    return tiny(f"name: pair\nreads: {reads}\nbind: {bind}\ntemplates: {{only: '{text}'}}\nroute: [{{template: only}}]")
+
+
+@pytest.mark.parametrize(
+    ("judge", "other"),
+    [
+        (pair_judge("{answer_a: response, answer_b: rival}", ("answer_a", "answer_b")), "rival"),
+        (pair_judge("{first: response, second: rival}", ("first", "second")), "rival"),
+        (pair_judge("{our_text: response, text: completionB}", ("our_text", "text")), "completionB"),
+        (pair_judge("{ours: response, rival: rival}", ("ours", "rival"), "[A, B]"), "rival"),
+        (pair_judge("{ours: response, rubric: rubric}", ("ours", "rubric"), "[A, B]"), None),
+        (pair_judge("{ours: response, other: reference}", ("ours", "other"), "[A, B]"), None),
+        (library("choice-ab"), "other_response"),
+        (library("yes-no"), None),
+    ],
+)
+def test_which_fields_are_compared_is_seen_by_the_judge(judge: Judge, other: str | None) -> None:
+    pairs = [compared_fields(judge, template) for template in judge.templates]
+    assert pairs == [other and ("response", other)]
+
+
+def test_the_other_response_is_a_text_too(tmp_path: Path) -> None:
+    judge = pair_judge("{answer_a: response, answer_b: rival}", ("answer_a", "answer_b"))
+    rows = [row(1, rival=["a"])]
+    path = lines(tmp_path / "a.jsonl", rows).name
+    assert "'rival' (column 'rival') is a list, not a text: map a path inside it, as in rival: rival.0" in failure(
+        tmp_path, judge, path=path
+    )
+    assert staged(tmp_path, judge, path=path, fields={"rival": "rival.0"}).facts.one_order == {"pair": 1}
+    assert staged(tmp_path, path=path).rows == 1
 
 
 def config(**items: Any) -> RunConfig:
@@ -155,6 +310,28 @@ def test_a_limit_is_kept_with_the_systems_beyond_it(tmp_path: Path) -> None:
     assert (limited.limit, limited.rows, limited.beyond_limit) == (4, 9, ["c"])
     whole = stage(of, judges, tmp_path, tmp_path / "two", limit=9)
     assert (whole.limit, whole.beyond_limit) == (None, [])
+
+
+def test_counts_are_of_the_rows_that_are_judged(tmp_path: Path) -> None:
+    odd = {"reference": "", "response": "nan"}
+    rows = [row(n, system="a", question_id=n, **({"response": "x"} if n else odd)) for n in range(3)]
+    rows += [row(n, system="b", question_id=n - 3, **(odd if n % 2 else {"response": ""})) for n in range(3, 9)]
+    of = config(path=lines(tmp_path / "a.jsonl", [rows[1], *rows]).name)
+    limited = stage(of, [library("yes-no")], tmp_path, tmp_path / "one", limit=3)
+    assert (limited.rows, limited.limit, limited.empty, limited.several) == (9, 3, {}, {})
+    assert (limited.coverage, limited.beyond_limit) == ({"a": (3, 3)}, ["b"])
+    assert limited.judges["yes-no"]["trials"] == 3
+    assert limited.facts.blank == {"reference": (1, 3, f"{tmp_path}/a.jsonl:2")}
+    assert limited.facts.missing_words == {"a": 1}
+    more = stage(of, [library("yes-no")], tmp_path, tmp_path / "two", limit=5)
+    assert (more.coverage, more.empty, more.beyond_limit) == ({"a": (3, 3), "b": (2, 3)}, {"b": 1}, [])
+
+
+def test_coverage_is_of_the_sample(tmp_path: Path) -> None:
+    rows = [row(n, id=f"{system}{n}", system=system, question_id=n) for system in "ab" for n in range(10)]
+    of = config(path=lines(tmp_path / "a.jsonl", rows).name)
+    drawn = stage(of, [library("yes-no")], tmp_path, tmp_path / "one", Sample(6, 1))
+    assert (drawn.rows, drawn.coverage) == (6, {"a": (3, 3), "b": (3, 3)})
 
 
 def test_an_item_error_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from judged_run import Run, jsonl, judged_run, scored
 
 from runner.config import parse_config
 from runner.report import Report, notices, to_json, to_markdown
-from runner.report.input_notices import looks_like_model
 from runner.report.terminal import to_text
 from runner.session.dry_run import preview
 
@@ -68,8 +67,14 @@ def test_a_limit_is_no_complete_run(tmp_path: Path) -> None:
             {},
             "a: 20 responses read nan, None, null or NA, as programs write what is missing.",
         ),
+        (
+            {"reference": "N/A"},
+            {},
+            "reference reads nan, None, null or NA in 20 of 40 rows that send it, first at items.jsonl:2.",
+        ),
         ({"system": "a "}, {}, "Blanks around names of systems make no other system: 'a ' (20 rows)."),
         ({"system": "A"}, {}, "Systems that differ in case alone are apart: A, a."),
+        ({"system": "\uff41"}, {}, "Systems whose names look alike are apart: 'a', '\\uff41'."),
         (
             {"system": "openai/GPT-2024-08-06"},
             {},
@@ -103,6 +108,10 @@ def test_repeats_that_vary_are_no_trap(tmp_path: Path) -> None:
     warm = [{"use": "yes-no", "sampling": {"temperature": 1.0}}]
     assert notes() == notes(repeats=2, judges=warm) == []
     assert len(notes(repeats=2)) == 1
+    model = {"name": "m", "model": "m", "extra": {"body": {"temperature": 0}}}
+    assert len(notes(repeats=2, judges=warm, models=[model])) == 1
+    model["extra"] = {"body": {"temperature": 0.7}}
+    assert notes(repeats=2, models=[model]) == []
 
 
 def test_the_response_column_may_be_the_reference(tmp_path: Path) -> None:
@@ -111,6 +120,13 @@ def test_the_response_column_may_be_the_reference(tmp_path: Path) -> None:
     (tmp_path / "few").mkdir()
     few = run_of(tmp_path / "few", [{**row, "response": "r"} for row in ROWS[:10]]).report()
     assert not any("is the reference" in notice for notice in notices(few))
+
+
+def test_a_column_of_lists_may_be_read_from_a_table(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text('id,question,reference,response\n1,q,r,"[""a""]"\n2,q,r,b\n3,q,r,"[\'c\']"\n')
+    report = judged_run(tmp_path, {"path": "items.csv"}, lambda row: YES).report()
+    text = "In 2 of 3 rows the response is a list or object written as text: is it the answer itself?"
+    assert text in notices(report)
 
 
 def test_a_column_like_the_system_is_named(tmp_path: Path) -> None:
@@ -139,23 +155,13 @@ def test_empty_answers_have_both_denominators(tmp_path: Path) -> None:
     assert notice_of(asked, "empty answers").endswith("they are judged like any other.")
 
 
-@pytest.mark.parametrize("name", ["gpt4_label", "LLM verdict", "judge", "auto-eval", "claude_3", "model_correct"])
-def test_names_of_models_labels(name: str) -> None:
-    assert looks_like_model("correct", name)
-
-
-@pytest.mark.parametrize(
-    "name", ["human", "human_judge", "correct", "judgement", "author", "annotators.0", "expert_model_rating", "said"]
-)
-def test_names_of_peoples_labels(name: str) -> None:
-    assert not looks_like_model("correct", name)
-
-
-def test_a_models_label_is_called_human_nowhere(tmp_path: Path) -> None:
-    rows = [{**row, "gpt4_label": n % 3 > 0} for n, row in enumerate(ROWS)]
-    items = {"labels": {"correct": {"field": "gpt4_label"}}}
+@pytest.mark.parametrize(("by", "column"), [("model", "said"), (None, "gpt4_label")])
+def test_a_models_label_is_called_human_nowhere(tmp_path: Path, by: str | None, column: str) -> None:
+    rows = [{**row, column: n % 3 > 0} for n, row in enumerate(ROWS)]
+    items = {"labels": {"correct": {"field": column, "by": by}}}
     report = run_of(tmp_path, rows, lambda row: scored(row["row"] % 2 == 0), items=items).report()
-    notice = "Label correct (column gpt4_label) looks like a model's: agreement with it is not with people."
+    sure = "is" if by else "looks like"
+    notice = f"Label correct (column {column}) {sure} a model's: agreement with it is not with people."
     assert notice in notices(report)
     assert to_json(report)["model_labels"] == ["correct"]
     for text in (to_text(report), to_text(report, full=True), to_markdown(report), json.dumps(to_json(report))):
@@ -173,6 +179,7 @@ def test_labels_that_are_missing_in_part_are_counted(tmp_path: Path) -> None:
     assert "labelled" in to_text(report)
     [entry] = to_json(report)["agreement"]
     assert (entry["n"], entry["scored"]) == (30, 40)
+    assert "Labels stand in some of the 40 rows only (correct 30): agreement is over those." in notices(report)
 
 
 def verdict(relevant: list[str], relevance: float, unknown: int) -> dict[str, Any]:
