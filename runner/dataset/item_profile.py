@@ -41,6 +41,8 @@ class ItemFacts:
     """Columns that seem to say whose answer it is, where the config names none → value → rows."""
     stripped_systems: dict[str, int] = field(default_factory=dict)
     """Names of systems that had blanks around them → rows; they count without."""
+    unnamed_questions: int = 0
+    """Rows that were read with neither an id nor a question: answers to one question cannot be told."""
     one_order: dict[str, int] = field(default_factory=dict)
     """Judges of two responses → rows, where most comparisons are not there with the two exchanged."""
 

@@ -187,6 +187,7 @@ class _Staging:
             raise ItemError(f"{names}: no item is left" + (rejected if self._rejects.count else ""))
         self._builder.fields.check_columns()
         facts = self._profile.facts(dict(self._builder.fields.stripped_systems))
+        facts.unnamed_questions = self._builder.fields.unnamed_questions
         for name, (blank, uses, place) in facts.blank.items():
             if blank == uses:
                 column = self._builder.fields.column(name)
