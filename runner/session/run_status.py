@@ -96,7 +96,7 @@ class Status:
         if self._finished and self.limit is not None:
             word = f"INCOMPLETE: first {self.limit[0]:,} of {self.limit[1]:,} rows"
         lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged"]
-        lines[0] += f", {describe_cost(self.cost_usd or 0.0, self.unpriced)}{' spent' * (self.cost_usd is not None)}"
+        lines[0] += f", {'spent ' * bool(self.cost_usd)}{describe_cost(self.cost_usd or 0.0, self.unpriced)}"
         if self.revision > 1:
             lines[0] += f", revision {self.revision}"
         if self.unsettled:
