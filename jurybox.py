@@ -5,6 +5,8 @@
     run = jurybox.run(rows, judge="longmemeval-paper", model="gpt-4o-mini")   # dicts, a data frame, a file
     run.report()                                # shows itself in a notebook, prints as text
     run.scores()                                # a Polars frame: one row per judged item, a column per score
+    run.compare("a", "b")                       # two systems on the same questions
+    run.flips("a", "b")                         # the questions on which they differ, with both answers
     run = jurybox.run("configs/quickstart.yaml")
     run = jurybox.load("runs/quickstart")
 
@@ -124,6 +126,34 @@ class Run:
             return pl.col("scores").list.eval(value).list.first().alias(f"score_{name}" if name in keys else name)
 
         return judgments.select(*keys, *map(score, names))
+
+    def compare(self, a: str, b: str) -> pl.DataFrame:
+        """How far system `a` is from system `b`, on the questions that have a score of both.
+
+        A row per judge × model × score: judge, model, score, first (`a`), second (`b`), questions, first_value,
+        second_value, difference (first − second), low and high (its 95 % interval), test, p, won, lost (questions where
+        the first, or the second, has the higher value), questions_to_settle (about so many would tell a difference of
+        this size; null where it is told, or nothing can be said). `test` is McNemar's, exact, where each question has
+        one yes or no of either; else t, Student's over the questions. InputError for a system that the run has not.
+        """
+        from runner.report.comparison import compare
+        from runner.session.run_status import open_run
+
+        with open_run(self.directory) as run:
+            return compare((run.config, run.judges, run.staged, run.ledger), a, b)
+
+    def flips(self, a: str, b: str) -> pl.DataFrame:
+        """The questions on which systems `a` and `b` differ: those that `a` wins first.
+
+        A row per question × judge × model × score: question_id, judge, model, score, first_value, second_value,
+        difference, question, reference, first_response, second_response, first_item_id, second_item_id (of several
+        answers the first; values are means). InputError for a system that the run has not.
+        """
+        from runner.report.comparison import flips
+        from runner.session.run_status import open_run
+
+        with open_run(self.directory) as run:
+            return flips((run.config, run.judges, run.staged, run.ledger), a, b)
 
     def _published(self, folder: str, columns: Mapping[str, Any]) -> pl.DataFrame:
         import polars as pl

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
@@ -110,3 +110,36 @@ NOTHING = CostBound()
 def cost_of(requests: int, tokens: float, usd: float) -> CostBound:
     """What was taken, in whole numbers, rounded up."""
     return CostBound(requests, math.ceil(tokens), math.ceil(round(usd * 1e9, 3)))
+
+
+def usd(value: float) -> str:
+    """An amount of money: whole cents, or finer where it is below ten of them."""
+    return f"${value:,.{_decimals(value)}f}"
+
+
+def usd_at_most(value: float) -> str:
+    """An amount that is not exceeded: rounded up."""
+    return usd(_rounded(value, math.ceil))
+
+
+def describe_cost(known: float, unpriced: Collection[str]) -> str:
+    """What requests came to, where these models have no price: as much at least, which is rounded down."""
+    if not unpriced:
+        return usd(known)
+    names = [*unpriced][:_MOST_NAMED]
+    more = f" and {len(unpriced) - len(names)} more" if len(unpriced) > len(names) else ""
+    without = f"no price for {', '.join(names)}{more}"
+    return f"≥ {usd(_rounded(known, math.floor))}; {without}" if known else without
+
+
+_MOST_NAMED = 3
+
+
+def _decimals(value: float) -> int:
+    return 2 if value >= 0.1 or value == 0 else 5
+
+
+def _rounded(value: float, way: Callable[[float], int]) -> float:
+    factor: int = 10 ** _decimals(value)
+    # What is whole already must stay as it is, whatever its floating point.
+    return way(round(value * factor, 6)) / factor

@@ -15,6 +15,7 @@ import typer
 from runner.errors import InputError, JuryboxError, StoppedEarly
 from runner.filesystem import is_full
 from runner.session.inline_config import RunArguments
+from runner.usage import usd_at_most
 
 from .options import (
     CONFIG_ENDINGS,
@@ -201,10 +202,6 @@ def describe_plan(plan: Plan) -> str:
         lines[0] += f" ({plan.carried:,} kept of an earlier plan)"
     for entry in plan.estimates:
         if entry.requests:
-            price = "no price given" if entry.usd is None else f"at most {_usd(entry.usd)} if none is repeated"
+            price = "no price given" if entry.usd is None else f"at most {usd_at_most(entry.usd)} if none is repeated"
             lines.append(f"  {entry.judge} × {entry.model}: {entry.describe()}, {price}")
     return "\n".join(lines)
-
-
-def _usd(value: float) -> str:
-    return f"${value:,.2f}" if value >= 0.01 else f"${value:.5f}"

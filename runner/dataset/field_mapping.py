@@ -1,8 +1,8 @@
 """A row of a file turned into an item: which column means what, whose answer it is, what its id is, its labels.
 
 Hides the rules for columns that the config does not name: a canonical field is the column of its own name, every other
-column stays a field of its own name, label columns are kept out of the fields, and an item without an id is known by a
-digest of its content.
+column stays a field of its own name, label columns are kept out of the fields, an item without an id is known by a
+digest of its content, and its question by its text.
 """
 
 import difflib
@@ -109,6 +109,8 @@ class FieldMap:
         self._columns_of_rows: dict[str, None] = {}
         self._has_column: dict[str, bool] = {}
         """id, question_id, system → whether the rows have it."""
+        self.unnamed_questions = 0
+        """Rows of which nothing says what question they answer."""
         self.stripped_systems: Counter[str] = Counter()
         """Names of systems with blanks around them, which they lose → rows."""
 
@@ -126,6 +128,8 @@ class FieldMap:
         if item_id is None:
             content = [[name, fields[name]] for name in self._digest_fields if name in fields]
             item_id = hashlib.blake2b(as_stored_value([content, question_id]), digest_size=16).hexdigest()
+            if question_id is None:
+                question_id = self._question_of(fields, joined)
         group = self._identity["group"](row)
         if group is _ABSENT or group is None or group == "":
             group = None
@@ -204,6 +208,16 @@ class FieldMap:
             raise BadRowError(f"no response: the row has no column {column!r}")
         # Sorted, so that the order of a file's columns changes neither the stored bytes nor any digest.
         return dict(sorted(fields.items()))
+
+    def _question_of(self, fields: dict[str, Any], joined: Record | None) -> str | None:
+        """What stands for the question of a row without ids: its text, else the reference row; None: nothing does."""
+        text = fields.get("question")
+        if isinstance(text, str) and text.strip():
+            return hashlib.blake2b(as_stored_value(text), digest_size=16).hexdigest()
+        if joined is not None:
+            return hashlib.blake2b(as_stored_value(dict(sorted(joined.items()))), digest_size=16).hexdigest()
+        self.unnamed_questions += 1
+        return None
 
     def _system(self, row: Record) -> tuple[str, Record]:
         """Whose answer it is; blanks around a name make no system of its own, here and in the row's own column."""

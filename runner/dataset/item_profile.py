@@ -45,6 +45,8 @@ class ItemFacts:
     """Names of systems that had blanks around them → rows; they count without."""
     labels: dict[str, int] = field(default_factory=dict)
     """Label → rows that have it."""
+    unnamed_questions: int = 0
+    """Rows that were read with neither an id nor a question: answers to one question cannot be told."""
     one_order: dict[str, int] = field(default_factory=dict)
     """Judges of two responses → rows, where most comparisons are not there with the two exchanged."""
 

@@ -195,6 +195,7 @@ class _Staging:
         else:
             limit = None
         facts = self._profile.facts(dict(self._builder.fields.stripped_systems))
+        facts.unnamed_questions = self._builder.fields.unnamed_questions
         for name, (blank, uses, place) in facts.blank.items():
             if blank == uses and name in ("question", "reference"):
                 column = self._builder.fields.column(name)

@@ -210,6 +210,10 @@ class Ledger:
         """Requests as made, counted by all that tells how they went (see `parse_stats.Call`); `before` as above."""
         return self._db.rows(schema.CALLS, before)
 
+    def request_spans(self) -> list[tuple[float, float]]:
+        """Times in which requests were going on, for each minute in which some were sent."""
+        return [(start, end) for start, end in self._db.rows(schema.REQUEST_SPANS)]
+
     def malformed_replies(self, beginning: int, end: int, before: int) -> Iterator[Row]:
         """Replies that were no verdict: judge, model, reading, so many first and last characters; `before` as above."""
         return self._db.stream(schema.UNREAD, beginning, end, before)

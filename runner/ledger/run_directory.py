@@ -174,6 +174,28 @@ class RunDirectory:
         finally:
             os.close(descriptor)
 
+    @property
+    def held(self) -> bool:
+        """Whether a process holds the directory at this moment."""
+        try:
+            descriptor = os.open(self.path / "lock", os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        try:
+            holder = os.read(descriptor, 32).decode(errors="replace").strip()
+            if not holder.isdigit():
+                return False
+            # Looked up first: whoever comes to hold the directory finds the lock free.
+            os.kill(int(holder), 0)
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
     def manifest(self) -> dict[str, Any] | None:
         try:
             text = self.manifest_file.read_text(encoding="utf-8")

@@ -196,6 +196,10 @@ CALLS = (
     f" FROM attempts WHERE {_of_plan('?1')} GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9"
 )
 """Requests as made, and what they took, by everything that tells how they went."""
+REQUEST_SPANS = (
+    "SELECT min(sent_at), max(sent_at + coalesce(latency_s, 0)) FROM attempts GROUP BY CAST(sent_at / 60 AS INTEGER)"
+)
+"""When requests were going on: for each minute in which some were sent, the first and the end of the last."""
 UNREAD = (
     "SELECT judge, model, reading, substr(answer_text, 1, ?1), substr(answer_text, -?2) FROM attempts"
     f" WHERE reading >= 'malformed:' AND reading < 'malformed;' AND stage <> 'reformat' AND stage NOT LIKE 'reread:%'"

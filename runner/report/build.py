@@ -19,10 +19,12 @@ from runner.publishing.result_frames import COLUMNS, attempt_frames, judgment_fr
 from runner.stats.agreement import agreement, people, people_agreement
 from runner.stats.batch_effects import BatchEffect, batch_effects
 from runner.stats.counting import Counts, add, count, count_echoes, over_limit
+from runner.stats.group_gaps import widest_gap
 from runner.stats.injection_stats import injection_stats
 from runner.stats.malformed_examples import BEGINNING, END, top_examples
 from runner.stats.metrics import Latency, Result, latencies, results, unscored_effects
 from runner.stats.model_drift import served_versions
+from runner.stats.paired import paired_differences
 from runner.stats.parse_stats import Call, ParsePaths, coercions, first_replies, parse_paths, rereads, step_calls
 from runner.stats.summaries import PAIR
 
@@ -48,14 +50,24 @@ SIMULATED = "jurybox-simulate"
 UNKNOWN_KEYS_ABOVE = 0.05
 """A larger share of the sentence keys that a judge named and no item has: it was shown others than are counted."""
 
+PAUSE_S = 60.0
+"""Longer without a request, a run is taken to have been interrupted."""
+
 T = TypeVar("T")
 Order = Callable[[str, str], tuple[int, int]]
 """Where a judge × model stands in the report: as in the config; those that it holds no more stand last."""
 
 
 def build(
-    name: str, directory: Path, config: RunConfig, judges: Mapping[str, Judge], staged: Staged, ledger: Ledger
+    name: str,
+    directory: Path,
+    config: RunConfig,
+    judges: Mapping[str, Judge],
+    staged: Staged,
+    ledger: Ledger,
+    running: bool = False,
 ) -> Report:
+    """The report as things stand; `running`: a process is at work on the run meanwhile."""
     labels = config.items.labels
     scales = {judge.name: judge.scales() for judge in judges.values()}
     choices = {judge.name: judge.choices for judge in judges.values() if judge.choices}
@@ -92,10 +104,13 @@ def build(
         answered=tuple(_answered(entries, sums)),
         joined=config.items.join is not None,
         coverage=_coverage(staged),
+        unnamed_questions=staged.facts.unnamed_questions,
         several=staged.several,
         judges=tuple(_judges(judges, staged, counts)),
         models=tuple(_models(config, counts)),
         results=entries,
+        comparisons=_sorted(paired_differences(counts, scales), order),
+        widest_gap=widest_gap(entries),
         agreement=(
             *_sorted(agreement(counts, labels, scales), order),
             *people_agreement(people(staged, rows, labels), labels),
@@ -108,6 +123,8 @@ def build(
         serving=_sorted(served_versions(counts, scales), order),
         costs=_sorted(_costs(config, counts, ledger), order),
         earlier=ledger.earlier(),
+        judging_s=judging_time(ledger.request_spans()),
+        running=running,
         unsettled=ledger.spending.reserved(),
         susceptibility=_sorted(injection_stats(counts, scales, choices, [kind.name for kind in KINDS]), order),
         over_limit=tuple(OverLimit(*entry) for entry in over_limit(counts, config.max_unscored)),
@@ -121,6 +138,17 @@ def _coverage(staged: Staged) -> tuple[Coverage, ...]:
         Coverage(system, answered, total, staged.empty.get(system, 0))
         for system, (answered, total) in sorted(staged.coverage.items())
     )
+
+
+def judging_time(spans: Iterable[tuple[float, float]]) -> float | None:
+    """Seconds in which requests were going on: of these spans, pauses of more than `PAUSE_S` between them left out."""
+    total, until = 0.0, None
+    for start, end in sorted(spans):
+        if until is None or start - until > PAUSE_S:
+            total, until = total + end - start, end
+        elif end > until:
+            total, until = total + end - until, end
+    return None if until is None else total
 
 
 def _answered(results: Sequence[Result], sums: TrialSums) -> Iterator[AnsweredScore]:

@@ -23,6 +23,7 @@ def input_notices(config: RunConfig, judges: Mapping[str, Judge], staged: Staged
     return [
         *_limit_notices(staged),
         *_item_notices(staged),
+        *_pairing_notices(staged),
         *_label_notices(config, staged),
         *_system_notices(config, staged),
         *_order_notices(staged),
@@ -56,6 +57,12 @@ def _item_notices(staged: Staged) -> Iterator[str]:
         yield f"{copies} another word for word; each counts. If they are copies, map items.fields.id."
     for system, rows in facts.missing_words.items():
         yield f"{system}: {counted(rows, 'response')} read {_MISSING}, as programs write what is missing."
+
+
+def _pairing_notices(staged: Staged) -> Iterator[str]:
+    if staged.facts.unnamed_questions and len(staged.coverage) > 1:
+        rows = counted(staged.facts.unnamed_questions, "row has", "rows have")
+        yield f"{rows} neither question nor question_id: map one, or systems cannot be paired."
 
 
 def _system_notices(config: RunConfig, staged: Staged) -> Iterator[str]:

@@ -5,10 +5,12 @@ from typing import Any
 
 from runner.stats.agreement import Agreement
 from runner.stats.estimators import Metric
+from runner.stats.group_gaps import GroupGap
 from runner.stats.injection_stats import InjectionStats, TrialGroup
 from runner.stats.metrics import Line, Result
 
 from .agreement_tables import scored_trials
+from .answer import sentences
 from .model import SCHEMA_VERSION, Cost, ParseSummary, Report
 from .notices import notices, unsettled_document
 
@@ -21,7 +23,13 @@ def to_json(report: Report) -> dict[str, Any]:
         **_values(
             report, "directory", "revision", "parser_versions", "status", "complete", "needs_attention", "simulated"
         ),
-        **_values(report, "planned", "done", "done_share", "unscored", "cost_usd", "requests"),
+        **_values(report, "planned", "done", "done_share"),
+        "answer": [asdict(sentence) for sentence in sentences(report)],
+        "results": [_result(result) for result in report.results],
+        "comparisons": [asdict(pair) | {"settled": pair.settled} for pair in report.comparisons if report.pairable],
+        "agreement": [_agreement(entry) | {"scored": scored_trials(report, entry)} for entry in report.agreement],
+        "widest_gap": None if report.widest_gap is None else _gap(report.widest_gap),
+        **_values(report, "unscored", "cost_usd", "unpriced", "requests", "judging_s", "running"),
         "unsettled": unsettled_document(report.unsettled),
         "notices": notices(report),
         "config": {
@@ -42,8 +50,6 @@ def to_json(report: Report) -> dict[str, Any]:
             ],
         },
         "questions_with_several_answers": dict(report.several),
-        "results": [_result(result) for result in report.results],
-        "agreement": [_agreement(entry) | {"scored": scored_trials(report, entry)} for entry in report.agreement],
         "model_labels": list(report.model_labels),
         "batches": [asdict(entry) | _values(entry, "size_matters", "place_matters") for entry in report.batches],
         "flags": [asdict(flag) for flag in report.flags],
@@ -110,6 +116,12 @@ def _agreement(entry: Agreement) -> dict[str, Any]:
         "confusion": None if entry.confusion is None else {"_".join(sides): asdict(entry.confusion)},
         "choices": [dict(zip((*sides, "n"), choice, strict=True)) for choice in entry.choices],
     }
+
+
+def _gap(gap: GroupGap) -> dict[str, Any]:
+    ends = ("high", gap.high_group, gap.high), ("low", gap.low_group, gap.low)
+    own = {end: {"group": group, **_values(score, "value", "low", "high", "n")} for end, group, score in ends}
+    return _values(gap, "judge", "model", "system", "score", "gap", "compared", "beyond_chance") | own
 
 
 def _injection(entry: InjectionStats) -> dict[str, Any]:

@@ -1,21 +1,27 @@
 """The report as Markdown, for a notebook, a pull request or an appendix: the answer first, then every section."""
 
+from dataclasses import replace
+
+from .answer import PAIRED, sentences
 from .formatting import Table
 from .model import Report
 from .notices import notices
-from .overview import agreement_overview, cost_line, headline, score_overview
+from .overview import comparison_overview, headline, score_overview
 from .tables import sections
 
 
 def to_markdown(report: Report) -> str:
     parts = [f"# {_safe(report.name)}: {headline(report)}"]
-    parts += [_table(table, 2) for table in (score_overview(report), agreement_overview(report)) if table.rows]
+    said = sentences(report)
+    tables = [score_overview(report)]
+    if not any(sentence.about == PAIRED for sentence in said):
+        tables.append(comparison_overview(report))
+    parts += [_table(table, 2) for table in tables if table.rows]
+    parts.append("\n".join(f"- {sentence.about}: {_safe(sentence.text)}" for sentence in said))
     if attention := notices(report):
         parts.append("## What needs attention\n\n" + "\n".join(f"- {_safe(notice)}" for notice in attention))
     facts = [
-        f"cost: {cost_line(report)}",
         f"items {report.items:,}, duplicates {report.duplicates:,}, rejects {report.rejects:,}",
-        f"{report.unscored:,} of {report.done:,} judged trials are without a score",
         f"revision {report.revision}, replies read by parser {', '.join(report.parser_versions) or '–'}",
         f"directory `{report.directory}`",
     ]
@@ -26,6 +32,12 @@ def to_markdown(report: Report) -> str:
 
 
 def _table(table: Table, level: int) -> str:
+    places = [place for place, column in enumerate(table.columns) if column.kind != "plot"]
+    table = replace(
+        table,
+        columns=tuple(table.columns[place] for place in places),
+        rows=tuple(tuple(row[place] for place in places) for row in table.rows),
+    )
     heads = [_safe(column.header) for column in table.columns]
     rules = ["--:" if column.kind == "number" else ":--" for column in table.columns]
     lines = [heads, rules, *([_safe(cell) for cell in row] for row in table.rows)]

@@ -7,10 +7,12 @@ from runner.dataset import SampleSummary
 from runner.ledger.batch_writer import Spend
 from runner.stats.agreement import Agreement
 from runner.stats.batch_effects import BatchEffect
+from runner.stats.group_gaps import GroupGap
 from runner.stats.injection_stats import InjectionStats
 from runner.stats.malformed_examples import MalformedExample
 from runner.stats.metrics import Latency, Result, UnscoredEffect
 from runner.stats.model_drift import ServedVersion
+from runner.stats.paired import PairedDifference
 from runner.stats.parse_stats import FirstReplies, ParsePaths, Reread, StepCalls
 from runner.usage import CostBound, Usage
 
@@ -162,11 +164,17 @@ class Report:
     joined: bool
     """Whether the questions are those of a reference; if not, they are all that any system's items hold."""
     coverage: tuple[Coverage, ...]
+    unnamed_questions: int
+    """Rows of which nothing says what question they answer."""
     several: Mapping[str, int]
     """System → questions to which it has several answers, where there are any."""
     judges: tuple[JudgeFacts, ...]
     models: tuple[ModelFacts, ...]
     results: tuple[Result, ...]
+    comparisons: tuple[PairedDifference, ...]
+    """Systems in pairs, on the questions that both answered."""
+    widest_gap: GroupGap | None
+    """The groups that a system does best and worst on."""
     agreement: tuple[Agreement, ...]
     model_labels: tuple[str, ...]
     """Labels that look as if a model had made them."""
@@ -180,6 +188,10 @@ class Report:
     costs: tuple[Cost, ...]
     earlier: Spend
     """What was spent on judges and models that the plan no longer holds."""
+    judging_s: float | None
+    """How long requests were going on, over all sessions."""
+    running: bool
+    """Whether a process is at work on it."""
     unsettled: CostBound
     """What may have been billed besides: requests that came to no end that is known."""
     susceptibility: tuple[InjectionStats, ...]
@@ -249,6 +261,11 @@ class Report:
         return sum(priced) + earlier if priced or earlier else None
 
     @property
+    def unpriced(self) -> tuple[str, ...]:
+        """Models that were asked and have no price: what they cost is in no sum."""
+        return tuple(dict.fromkeys(cost.model for cost in self.costs if cost.requests and not cost.priced))
+
+    @property
     def requests(self) -> int:
         return sum(cost.requests for cost in self.costs) + self.earlier.requests
 
@@ -260,9 +277,16 @@ class Report:
     @property
     def comparable(self) -> bool:
         """Whether the systems were asked the same: false where no question is answered by two of them."""
+        if not self.pairable:
+            return False
         answering = [part for part in self.coverage if part.answered]
         distinct = max((part.total for part in answering), default=0)
         return self.joined or len(answering) < 2 or sum(part.answered for part in answering) > distinct
+
+    @property
+    def pairable(self) -> bool:
+        """Whether answers to the same question can be told: by an id, or by the question's text."""
+        return not self.unnamed_questions
 
     @property
     def several_to_a_question(self) -> bool:

@@ -11,9 +11,9 @@ from runner.stats.metrics import UnscoredEffect
 from runner.stats.model_drift import ServedVersion
 from runner.stats.parse_stats import ParsePaths
 from runner.stats.significance import BEYOND_CHANCE, LEAST_GROUP, Comparison
-from runner.usage import CostBound
+from runner.usage import CostBound, usd_at_most
 
-from .formatting import counted, number, p_value, usd
+from .formatting import counted, number, p_value
 from .model import Coverage, ParseSummary, Report
 
 CUT_ABOVE = 0.03
@@ -102,10 +102,10 @@ def _item_notices(report: Report) -> Iterator[str]:
         rows = counted(report.duplicates, "input row repeats an item", "input rows repeat items")
         yield f"{rows} word for word: such an item counts once."
     yield from (_empty(report, part) for part in report.coverage if part.empty)
-    if not report.comparable:
+    if report.pairable and not report.comparable:
         yield "No question is shared by two systems: map items.fields.question_id to what their answers have in common."
     for part in report.coverage:
-        if part.answered < part.total and (report.comparable or not part.answered):
+        if part.answered < part.total and (report.comparable or (report.pairable and not part.answered)):
             answered = f"{part.system} answered {part.answered:,} of {part.total:,} {report.questions}"
             yield f"{answered}; the missing answers are in no denominator."
 
@@ -113,13 +113,14 @@ def _item_notices(report: Report) -> Iterator[str]:
 def _cost_notices(report: Report) -> Iterator[str]:
     if requests := report.earlier.requests:
         made = f"{requests:,} requests were made for judges or models that the plan no longer holds"
-        yield f"{made}; the cost includes them."
+        cost = "the cost includes them" if report.earlier.usage.cost_usd else "no price is known for them"
+        yield f"{made}; {cost}."
     if report.unsettled:
-        yield describe_unsettled(report.unsettled)
+        yield describe_unsettled(report.unsettled, report.running)
 
 
 def _interval_notices(report: Report) -> Iterator[str]:
-    if report.several:
+    if report.several and report.pairable:
         counts = ", ".join(f"{system} {questions:,}" for system, questions in sorted(report.several.items()))
         yield f"Questions with several answers: {counts}; intervals are clustered by question."
     if report.repeats > 1:
@@ -230,9 +231,12 @@ def _suspect_notices(entries: Sequence[InjectionStats]) -> Iterator[str]:
             )
 
 
-def describe_unsettled(bound: CostBound) -> str:
+def describe_unsettled(bound: CostBound, running: bool) -> str:
+    """`running`: a process is at work on the run, so that its requests in flight have not come to their end."""
     most = f"{counted(bound.requests, 'request')}, {bound.tokens:,} tokens"
-    most = f"{usd(bound.usd)} ({most})" if bound.nano_usd else most
+    most = f"{usd_at_most(bound.usd)} ({most})" if bound.nano_usd else most
+    if running:
+        return f"Up to {most} more may be billed: requests in flight now, or without an answer."
     return f"Up to {most} more may have been billed: requests in flight when a process ended, or without an answer."
 
 

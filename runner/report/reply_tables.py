@@ -8,7 +8,7 @@ from runner.stats.estimators import Rate
 from runner.stats.parse_stats import UNSCORED, FirstReplies, ParsePath, ParsePaths
 from runner.stats.significance import LEAST_GROUP, Comparison
 
-from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, p_value, percent, usd
+from .formatting import NONE, Table, TableColumn, interval, money, names, number, numbers, p_value, percent
 from .model import Report
 
 MANY_SCORES = 4
@@ -115,7 +115,7 @@ def calls(report: Report) -> Table:
             entry.judge, entry.model, _STEPS.get(entry.step, entry.step), f"{entry.calls:,}",
             *([f"{entry.failed:,}"] if failed else []), f"{entry.read:,}", f"{entry.malformed:,}", f"{entry.refused:,}",
             f"{entry.usage.input_tokens:,.0f}", f"{entry.usage.output_tokens:,.0f}",
-            usd(entry.usage.cost_usd if entry.model in priced or entry.usage.cost_usd else None),
+            money(entry.usage.cost_usd if entry.model in priced or entry.usage.cost_usd else None),
         )
         for entry in entries
         if (entry.judge, entry.model) in several

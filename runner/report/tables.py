@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from operator import attrgetter
 
 from runner.stats.injection_stats import TrialGroup
@@ -11,15 +11,16 @@ from runner.stats.significance import LEAST_GROUP
 
 from .agreement_tables import agreement_tables
 from .failures import STATES, pick_by_kind
-from .formatting import NONE, Table, TableColumn, interval, names, number, numbers, p_value, usd
+from .formatting import NONE, Table, TableColumn, interval, money, names, number, numbers, p_value
 from .model import Cost, Report
+from .overview import comparison_table
 from .reply_tables import batches, calls, first_replies, flags, parse_paths, rereads, unreadable_replies
 from .score_tables import coverage, reasons, score_tables, slice_tables, trials, value_tables
 
 MOST_FAILURES = 10
 NOTICES = "notices"
 SECTIONS = (
-    *("scores", NOTICES, "slices", "values", "agreement", "trials", "failures", "controls", "served"),
+    *("scores", "comparison", NOTICES, "slices", "values", "agreement", "trials", "failures", "controls", "served"),
     *("batches", "reading", "flags", "costs", "judges"),
 )
 """Every section that a report can have."""
@@ -29,6 +30,7 @@ def sections(report: Report) -> dict[str, list[Table]]:
     """Section → its tables, without what is empty or says only what everyone expects. Notices are no tables."""
     tables_of = {
         "scores": score_tables(report),
+        "comparison": [_comparison(report)],
         "slices": list(slice_tables(report)),
         "values": list(value_tables(report)),
         "agreement": agreement_tables(report),
@@ -44,6 +46,24 @@ def sections(report: Report) -> dict[str, list[Table]]:
     }
     shown = {name: [table for table in tables if table.rows] for name, tables in tables_of.items()}
     return {name: tables for name, tables in shown.items() if tables}
+
+
+def _comparison(report: Report) -> Table:
+    """Systems in pairs: the highest with each other, and every two where there are few."""
+    pairs = report.comparisons if report.pairable else ()
+    table = comparison_table(report, pairs)
+    note = (
+        "first − second, over the questions that both have a score of, each of which counts once · won, lost: where "
+        "the first, or the second, has the higher value · p: McNemar's exact test of the flips where each has one yes "
+        "or no, else Student's"
+    )
+    if any(pair.compared > 1 for pair in pairs):
+        note += " · adjusted for as many pairs of systems (Holm)"
+    if any(pair.questions_to_settle for pair in pairs):
+        note += " · needs: about so many questions, to tell a difference of this size four times in five"
+    if any(pair.sampled for pair in pairs):
+        note += " · of a sample of the questions: there are very many"
+    return replace(table, note=note)
 
 
 def _failures(report: Report) -> Table:
@@ -139,7 +159,7 @@ def _costs(report: Report) -> Table:
         (
             cost.judge, cost.model, f"{cost.requests:,}", number(_attempts_per_trial(report, cost), 2),
             f"{cost.usage.input_tokens:,.0f}", f"{cost.usage.output_tokens:,.0f}",
-            usd(cost.usage.cost_usd if cost.priced else None),
+            money(cost.usage.cost_usd if cost.priced else None),
             *(NONE if seconds is None else f"{seconds:.3g}" for seconds in astuple(cost.latency)),
         )
         for cost in report.costs

@@ -19,20 +19,23 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from judges import STATES
 from runner.errors import InputError
 
+from .answer import COST, JUDGE, PAIRED, Sentence, sentences
 from .formatting import INTERVAL, Table, TableColumn
 from .markdown import to_markdown
 from .model import Report
 from .notices import notices
-from .overview import agreement_overview, cost_line, headline, score_overview
+from .overview import comparison_overview, headline, score_overview
 from .tables import NOTICES, SECTIONS, sections
 
 UNWATCHED_WIDTH = 100
 """Where the output is a file or a pipe."""
 SCREEN_LINES = 23
 """So many lines at 80 columns are seen first, or two more where every part has no more than its least."""
-MOST_NOTICES, LEAST_AGREEMENT_LINES, LEAST_SCORE_LINES = 4, 5, 4
+MOST_NOTICES, LEAST_NOTICES, MOST_JUDGE_SENTENCES = 4, 2, 2
+LEAST_SCORE_LINES, MOST_PAIRED_LINES = 4, 5
 
 _NAME_WIDTHS = (12, 6)
 _TEXT_WIDTH = 24
@@ -59,7 +62,7 @@ def to_terminal(
     try:
         printer = _Printer(report, console)
         if full or only:
-            printer.print_sections(only or SECTIONS)
+            printer.print_sections(only or SECTIONS, answer=full)
         else:
             printer.print_screen(next_command)
     finally:
@@ -102,40 +105,91 @@ class _Printer:
 
     def print_screen(self, next_command: str | None) -> None:
         """The answer, in as few lines as tell it."""
-        # Paths and commands are copied, and stay in one piece.
-        tail = [*self._wrap(f"cost  {cost_line(self._report)}", indent="      "), f"run   {self._report.directory}"]
-        if next_command is not None:
-            tail.append(f"next  {next_command}")
-        shown = [name for name in SECTIONS if name in self._sections or (name == NOTICES and self._notices)]
-        look = f"{self._command} --section NAME, or --full; NAME: {', '.join(shown)}"
-        tail += self._wrap(f"{'more' if next_command else 'next'}  {look}", indent="      ")
-        attention = self._notices[:MOST_NOTICES]
-        if len(attention) < len(self._notices):
-            attention = attention[:-1]
-        scores = _without(score_overview(self._report), self._fixed)
-        agreement = _without(agreement_overview(self._report), self._fixed)
+        said = sentences(self._report)
+        paired = _without(comparison_overview(self._report), self._fixed)
+        if any(sentence.about == PAIRED for sentence in said):
+            paired = _first_rows(paired, 0)
         # Without the last columns where there is no room for them: its section has them.
-        agreement = _columns_of(agreement, _split(agreement.columns, _natural_widths(agreement), self._width)[1][0])
-        left = max(SCREEN_LINES - len(tail) - len(attention) - 6, 1)
-        for_agreement = max(left - self._height(_first_rows(scores, left)), LEAST_AGREEMENT_LINES)
-        if agreement.rows:
-            left -= min(for_agreement, self._height(_first_rows(agreement, for_agreement)) + 1)
+        paired = _columns_of(paired, _split(paired.columns, _natural_widths(paired), self._width)[1][0])
+        facts = list(self._fact_lines(said))
+        tail = list(self._tail(said, next_command))
+        scores = self._with_room(_without(score_overview(self._report), self._fixed))
+        alarms = sum(notice.startswith(_ALARMING) for notice in self._notices)
+        wanted = min(len(self._notices), MOST_NOTICES)
+        # Blank lines stand before scores, notices and tail, and before the table of pairs.
+        room = SCREEN_LINES - 1 - bool(self._fixed) - len(facts) - len(tail) - 2 - bool(wanted)
+        if paired.rows:
+            room -= min(self._height(paired), MOST_PAIRED_LINES) + 1
+        least = min(wanted, max(alarms + 1, LEAST_NOTICES))
+        for_scores = max(min(self._height(scores), room - least), LEAST_SCORE_LINES)
+        shown = min(wanted, max(room - for_scores, least))
         self._print_head()
-        self._print_beginning(scores, max(left, LEAST_SCORE_LINES), "scores")
-        self._print_beginning(agreement, for_agreement, "agreement")
+        self._print_beginning(scores, for_scores, "scores")
+        self._print_beginning(paired, MOST_PAIRED_LINES, "comparison")
+        for line in facts:
+            self._print_line(line)
         self._console.print()
+        self._print_attention(shown)
+        for line in tail:
+            self._print_line(line)
+
+    def _print_attention(self, most: int) -> None:
+        attention = self._notices[: most if len(self._notices) <= most else most - 1]
         for notice in attention:
             line = textwrap.shorten(notice, self._width, placeholder=" …", break_on_hyphens=False)
             self._print_line(line, "bold yellow" if notice.startswith(_ALARMING) else "yellow")
         if more := len(self._notices) - len(attention):
             self._print_line(self._how_many_more(more, NOTICES), "yellow")
-        if attention:
+        if self._notices:
             self._console.print()
-        for line in tail:
-            self._print_line(line)
 
-    def print_sections(self, chosen: Collection[str]) -> None:
+    def _fact_lines(self, said: Sequence[Sentence]) -> Iterator[str]:
+        """Sentences about the scores, and the judge, after what they are about."""
+        judges = [sentence for sentence in said if sentence.about == JUDGE]
+        people = next((entry for entry in self._report.agreement if entry.judge is None), None)
+        # Where not all have room: the first, and people with each other, who stand last.
+        shown = judges if len(judges) <= MOST_JUDGE_SENTENCES else [judges[0], *judges[-1:] * (people is not None)]
+        before = ""
+        for sentence in said:
+            if sentence.about != COST and (sentence.about != JUDGE or sentence in shown):
+                about = "" if sentence.about == before else sentence.about
+                yield from self._wrap(f"{about:<8}{sentence.text}", indent=" " * 8)
+                before = sentence.about
+            if sentence is judges[-1] and len(shown) < len(judges):
+                yield self._how_many_more(len(judges) - len(shown), "agreement", " " * 8)
+
+    def _tail(self, said: Sequence[Sentence], next_command: str | None) -> Iterator[str]:
+        """What it cost, where it is, and what to do next. Paths and commands are copied, and stay in one piece."""
+        for sentence in said:
+            if sentence.about == COST:
+                yield from self._wrap(f"{COST:<8}{sentence.text}", indent=" " * 8)
+        yield f"run     {self._report.directory}"
+        commands = [next_command] if next_command is not None else []
+        lines = [result.overall for result in self._report.results]
+        states = [state for state in STATES if state != "scored" and any(getattr(line, state) for line in lines)]
+        if self._report.finished and states:
+            directory = shlex.quote(self._report.directory)
+            commands.append(f"jurybox retry {directory} --state {','.join(states)}")
+        commands.append(f"{self._command} --full")
+        for place, command in enumerate(commands):
+            yield f"{'' if place else 'next':<8}{command}"
+        shown = [name for name in SECTIONS if name in self._sections or (name == NOTICES and self._notices)]
+        yield from self._wrap(" " * 8 + f"or --section NAME: {', '.join(shown)}", indent=" " * 8)
+
+    def _with_room(self, table: Table) -> Table:
+        """Without its plot where there is no room for it."""
+        if _needed(_natural_widths(table)) <= self._width:
+            return table
+        return _columns_of(table, [place for place, column in enumerate(table.columns) if column.kind != "plot"])
+
+    def print_sections(self, chosen: Collection[str], answer: bool) -> None:
+        """These sections; after the `answer` in sentences."""
         self._print_head()
+        if answer:
+            self._console.print()
+            for sentence in sentences(self._report):
+                for line in self._wrap(f"{sentence.about:<8}{sentence.text}", indent=" " * 8):
+                    self._print_line(line)
         for name in SECTIONS:
             if name in chosen and name == NOTICES and self._notices:
                 self._console.print()
@@ -157,10 +211,10 @@ class _Printer:
             for line in self._wrap(fixed):
                 self._print_line(line, "dim")
 
-    def _how_many_more(self, number: int, section: str) -> str:
+    def _how_many_more(self, number: int, section: str, indent: str = "") -> str:
         """With the command that shows them; where there is no room for it the last line has it."""
-        line = f"and {number:,} more: {self._command} --section {section}"
-        return line if len(line) <= self._width else f"and {number:,} more: --section {section}"
+        line = f"{indent}and {number:,} more: {self._command} --section {section}"
+        return line if len(line) <= self._width else f"{indent}and {number:,} more: --section {section}"
 
     def _print_beginning(self, table: Table, lines: int, section: str) -> None:
         """So many rows of a table as fit, and how to see the others."""
@@ -170,8 +224,6 @@ class _Printer:
         while rows > 1 and self._height(_first_rows(table, rows)) + (rows < len(table.rows)) > lines:
             rows -= 1
         self._console.print()
-        if table.title.startswith("Agreement"):
-            self._print_line(table.title, "bold")
         self._draw(_first_rows(table, rows), compact=True)
         if rows < len(table.rows):
             self._print_line(self._how_many_more(len(table.rows) - rows, section), "dim")
@@ -179,8 +231,7 @@ class _Printer:
     def _height(self, table: Table) -> int:
         options = self._console.options
         parts = self._parts(table, compact=True)
-        lines = sum(len(self._console.render_lines(part, options.update(width=width))) for part, width in parts)
-        return lines + table.title.startswith("Agreement")
+        return sum(len(self._console.render_lines(part, options.update(width=width))) for part, width in parts)
 
     def _print_table(self, table: Table) -> None:
         self._console.print()
@@ -268,7 +319,7 @@ def _split(columns: Sequence[TableColumn], natural: Sequence[int], width: int) -
             groups.append([])
         groups[-1].append(place)
     for name_width in _NAME_WIDTHS:
-        most = {"name": name_width, "text": _TEXT_WIDTH, "number": max(natural)}
+        most = {"name": name_width, "text": _TEXT_WIDTH, "number": max(natural), "plot": max(natural)}
         least = [min(wide, most[column.kind]) for wide, column in zip(natural, columns, strict=True)]
         names = list(range(leading))
         if all(_needed([least[place] for place in (*names, *group)]) <= width for group in groups):
@@ -295,6 +346,8 @@ def _rich_table(table: Table, compact: bool) -> RichTable:
         if column.kind == "number":
             lines = [part for line in column.header.split("\n") for part in textwrap.wrap(line, width)]
             drawn.add_column(Text("\n".join(lines)), justify="right", no_wrap=True, min_width=width)
+        elif column.kind == "plot":
+            drawn.add_column(Text(column.header), no_wrap=True, min_width=width)
         else:
             drawn.add_column(Text(column.header), overflow="fold")
     for place, (before, row) in enumerate(pairwise([(), *table.rows])):

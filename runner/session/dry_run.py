@@ -20,6 +20,7 @@ from runner.scheduling.plan import (
     planned_shards,
     trial_keys,
 )
+from runner.usage import usd_at_most
 
 from .session import load_judges
 
@@ -59,7 +60,7 @@ class Preview:
         lines = [f"{items}, {self.trials:,} trials, {self.judged:,} already judged"]
         for entry in self.estimates:
             name = f"{entry.judge} × {entry.model}"
-            cost = "no price given" if entry.usd is None else f"≤ ${entry.usd:,.4f} if none is repeated"
+            cost = "no price given" if entry.usd is None else f"≤ {usd_at_most(entry.usd)} if none is repeated"
             lines.append(f"  {name}: {entry.describe()}, {cost}")
             sampling = json.dumps(self.sampling[name], ensure_ascii=False)
             lines.append(f"    sampling {sampling}, structured output {self.structured[name]}")

@@ -1,6 +1,6 @@
 """Looking at a run without working in it: its report, how far it is, its rows. Works while the run goes on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -14,7 +14,7 @@ from runner.ledger.run_directory import RunDirectory
 from runner.messages import Tally
 from runner.report import Report, build
 from runner.report.notices import describe_unsettled, unsettled_document
-from runner.usage import CostBound
+from runner.usage import CostBound, describe_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class OpenRun:
     ledger: Ledger
 
     def report(self) -> Report:
-        return build(self.config.name, self.path, self.config, self.judges, self.staged, self.ledger)
+        running = RunDirectory(self.path).held
+        return build(self.config.name, self.path, self.config, self.judges, self.staged, self.ledger, running)
 
 
 @contextmanager
@@ -55,7 +56,12 @@ class Status:
     """Of all these: trials that are being judged again; their judgments stand until that is done."""
     waiting: int
     revision: int
-    cost_usd: float
+    cost_usd: float | None
+    """None where no model that was asked has a price."""
+    unpriced: list[str]
+    """Models that were asked and have no price: what they cost is in no sum."""
+    running: bool
+    """Whether a process is at work on it."""
     unsettled: CostBound
     """What may have been billed besides."""
     tallies: dict[tuple[str, str], Tally]
@@ -89,11 +95,12 @@ class Status:
         word = "complete" if self._finished else f"INCOMPLETE {share} %"
         if self._finished and self.limit is not None:
             word = f"INCOMPLETE: first {self.limit[0]:,} of {self.limit[1]:,} rows"
-        lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged, ${self.cost_usd:,.4f} spent"]
+        lines = [f"{self.name}: {word}, {self.done:,} of {self.trials:,} trials judged"]
+        lines[0] += f", {'spent ' * bool(self.cost_usd)}{describe_cost(self.cost_usd or 0.0, self.unpriced)}"
         if self.revision > 1:
             lines[0] += f", revision {self.revision}"
         if self.unsettled:
-            lines.append(f"  {describe_unsettled(self.unsettled)}")
+            lines.append(f"  {describe_unsettled(self.unsettled, self.running)}")
         if self.publishing is not None and self.publishing[1]:
             place, behind = self.publishing
             lines.append(f"  publishing to {place} is behind by {behind:,} judgments and requests")
@@ -123,6 +130,9 @@ def status_of(directory: Path) -> Status:
         publishing = None
         if (published := ledger.segments.state()) is not None and published.on:
             publishing = published.place, ledger.segments.count_unpublished()
+        spent = {model: spend for model, spend in ledger.spend().items() if spend.requests}
+        unpriced = [model for model in spent if model in _without_price(manifest)]
+        known = [spend.usage.cost_usd for model, spend in spent.items() if model not in unpriced]
         return Status(
             name=manifest["name"] if manifest else directory.name,
             directory=str(directory),
@@ -132,10 +142,22 @@ def status_of(directory: Path) -> Status:
             controls_done=controls_done,
             again=sum(ledger.revisions.waiting_again().values()) + ledger.revisions.count_renewed(),
             waiting=sum(tally.waiting + tally.parked for tally in tallies.values()),
-            cost_usd=sum(spend.usage.cost_usd for spend in ledger.spend().values()),
+            cost_usd=sum(known) if known or not unpriced else None,
+            unpriced=unpriced,
+            running=run.held,
             unsettled=ledger.spending.reserved(),
             tallies=tallies,
             revision=ledger.revisions.current(),
             limit=None if staged is None or staged.limit is None else (staged.limit, staged.rows),
             publishing=publishing,
         )
+
+
+def _without_price(manifest: Mapping[str, Any] | None) -> set[str]:
+    """Names of the models, those too that only reformat, to which the config gives no price."""
+    config = manifest["config"] if manifest else {}
+    reformat = config.get("retry", {}).get("reformat")
+    extra = {reformat} if isinstance(reformat, str) else set()
+    models = [*config.get("models", []), *([reformat] if isinstance(reformat, dict) else [])]
+    priced = {model["name"] for model in models if model.get("price") is not None}
+    return ({model["name"] for model in models} | extra) - priced

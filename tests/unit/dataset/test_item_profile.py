@@ -32,9 +32,9 @@ def test_equal_rows_without_an_id_are_answers_of_their_own(tmp_path: Path) -> No
     first, _, other, *_ = ids = column(result, "id")
     assert ids == [first, f"{first}-2", other, f"{first}-3", f"{first}-4"]
     assert result.judges["tiny"]["trials"] == 5
-    # They are answers to one question, so that intervals may cluster them.
-    assert set(column(result, "question_id")) == {first, other}
-    assert (result.coverage, result.several) == ({"s": (2, 2)}, {"s": 1})
+    # They are answers to one question, by its text, so that intervals may cluster them.
+    assert len(set(column(result, "question_id"))) == 1
+    assert (result.coverage, result.several) == ({"s": (1, 1)}, {"s": 1})
     # In any other order the same items come out, also where more rows come in between.
     random.Random(1).shuffle(rows)
     again = judged(tmp_path, [{**SAMPLE, "response": "new", "system": "s"}, *rows])

@@ -34,7 +34,7 @@ def test_what_a_request_took_replaces_what_was_reserved_for_it(tmp_path: Path) -
         # Without a known end: it took nothing that is known, and its reservation stands.
         ledger.commit(Batch("w", 3, (took("c", freed=NOTHING, usd=0.0),), reserved=NOTHING - ONE))
         assert ledger.spending.reserved() == ONE
-        assert describe_unsettled(ledger.spending.reserved()).startswith(
+        assert describe_unsettled(ledger.spending.reserved(), running=False).startswith(
             "Up to $0.00100 (1 request, 1,000 tokens) more may have been billed"
         )
 

@@ -337,24 +337,31 @@ def test_the_first_screen_answers_what_was_asked(tmp_path: Path) -> None:
 
     report = made(tmp_path, ending, fingerprint="jurybox-simulate-7").report()
     lines = screen(report, next_command="jurybox run again.yaml")
-    assert len(lines) <= 25
-    assert max(map(len, lines)) <= max(80, len(report.directory) + 10)
+    assert len(lines) <= 24
+    assert max(len(line) for line in lines if report.directory not in line) <= 80
     assert lines[0] == "small · INCOMPLETE 98 % · 59 of 60 trials · SIMULATED"
     for result in report.results:
         score = result.overall.scores["correct"]
         share = f"{result.overall.unscored / result.overall.done:.1%}"
-        cells = [f"{score.value:.4f}", f"{score.low:.4f}–{score.high:.4f}", str(score.n)]
+        cells = [
+            f"{score.value:.0%}"[:-1],
+            "%",
+            f"{score.low:.0%}–{score.high:.0%}".replace("%", ""),
+            "%",
+            str(score.n),
+        ]
         row = [result.system, *cells, str(result.overall.unscored), f"({share})"]
-        assert row in [line.split() for line in lines]
+        assert row in [line.split()[:8] for line in lines]
     [agreed] = [entry for entry in report.agreement if entry.system is None]
-    assert any(f"{agreed.metrics['kappa'].value:.4f}" in line for line in lines)
+    assert any(f"kappa {agreed.metrics['kappa'].value:.2f}".replace("-", "−") in line for line in lines)
     attention = [place for place, line in enumerate(lines) if line.startswith(("INCOMPLETE", "SIMULATED", "yes-no × "))]
     assert [lines[place][:8] for place in attention] == ["INCOMPLE", "SIMULATE", "yes-no ×"]
     assert attention[2] - attention[0] == 2, "one line each"
-    assert any(line.startswith("cost  $0.05900 for 59 requests") for line in lines)
-    assert f"run   {report.directory}" in lines
-    assert "next  jurybox run again.yaml" in lines
-    assert f"jurybox report {report.directory} --section NAME" in " ".join(" ".join(lines).split())
+    assert any(line.startswith("cost    $0.05900 · 59 requests") for line in lines)
+    assert f"run     {report.directory}" in lines
+    place = lines.index("next    jurybox run again.yaml")
+    assert lines[place + 1] == f"        jurybox report {report.directory} --full"
+    assert lines[place + 2].startswith("        or --section NAME: scores, ")
 
 
 @pytest.mark.parametrize("width", [60, 80])
@@ -368,26 +375,26 @@ def test_the_first_screen_stays_one_screen(tmp_path: Path, width: int) -> None:
         n=80,
     ).report()
     lines = screen(report, width)
-    assert len(lines) <= (25 if width == 80 else 32)
-    rows = sum("0." in line and "–" in line for line in lines)
+    assert len(lines) <= (24 if width == 80 else 32)
+    rows = sum(" %" in line and "–" in line and "agrees" not in line for line in lines)
     assert rows < len(report.results)
     assert any(line.startswith("and ") and line.endswith("--section scores") for line in lines)
-    assert max(map(len, lines)) <= max(width, len(report.directory) + 24)
+    assert max(len(line) for line in lines if report.directory not in line) <= width
     assert any(line.endswith("--section notices") for line in lines)
 
 
 def test_sections_are_shown_by_name(tmp_path: Path) -> None:
     report = made(tmp_path, lambda row: scored(number(row) % 3 == 0)).report()
-    assert set(sections(report)) == {"scores", "slices", "agreement", "costs", "judges"}
+    assert set(sections(report)) == {"scores", "comparison", "slices", "agreement", "costs", "judges"}
     assert set(sections(report)) <= set(SECTIONS)
     shown = screen(report)
     [names] = [line for line in " ".join(shown).split("NAME: ")[1:]]
-    assert names.split() == ["scores,", "notices,", "slices,", "agreement,", "costs,", "judges"]
+    assert names.split() == ["scores,", "comparison,", "notices,", "slices,", "agreement,", "costs,", "judges"]
     slices = "\n".join(screen(report, only=["slices", "costs"]))
     assert "Slices: yes-no × gpt" in slices and "Cost and speed" in slices
     assert "Accuracy" not in slices and "Agreement" not in slices
     assert "nothing to show: failures" in screen(report, only=["failures"])
-    with pytest.raises(InputError, match="no section slcies; there are: scores, notices, slices, values, agreement"):
+    with pytest.raises(InputError, match="no section slcies; there are: scores, comparison, notices, slices, values"):
         screen(report, only=["slices", "slcies"])
     whole = "\n".join(screen(report, full=True))
     assert all(table.title in whole for tables in sections(report).values() for table in tables)
@@ -397,9 +404,11 @@ def test_markdown_answers_first(tmp_path: Path) -> None:
     text = to_markdown(made(tmp_path, lambda row: scored(number(row) % 3 == 0)).report())
     order = [
         "## Scores: correct",
-        "## Agreement with people",
+        "- judge: agrees with people",
+        "- scored: all 60 judged trials",
+        "- cost: $0.06",
         "## What needs attention",
-        "- cost",
+        "## The run",
         "## Section: scores",
     ]
     places = [text.index(part) for part in order]

@@ -73,11 +73,11 @@ def test_what_could_move_a_result_beyond_its_interval_is_said_first(tmp_path: Pa
     lines = screen(report)
     assert all(len(line) <= 80 for line in lines if str(tmp_path) not in line)
     [row] = [line for line in lines if line.startswith("B ")]
-    assert row.split()[-1] == "0.3000–0.7000"
+    assert row.split()[-2:] == ["30–70", "%"]
     [other] = [line for line in lines if line.startswith("A ")]
     assert other.split()[-1] == "–"
     assert any(line.startswith("UNSCORED: ") for line in lines)
-    assert "0.3000–0.7000" in to_markdown(report).split("## What needs attention")[0]
+    assert "30–70 %" in to_markdown(report).split("## What needs attention")[0]
     assert to_json(report)["unscored_effects"][0]["best"] == 0.7
     with pytest.raises(typer.Exit) as ended:
         conclude(None, report)
