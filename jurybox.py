@@ -106,7 +106,7 @@ class Run:
         return self._published("attempts", ATTEMPT_COLUMNS)
 
     def scores(self) -> pl.DataFrame:
-        """What was scored: item_id, question_id, system, group, judge, model, repeat, state, and a float per score.
+        """What was scored: item_id, question_id, system, item_group, judge, model, repeat, state; a float per score.
 
         A row per item × judge × model × repeat in the items' order. A score is null where the trial has none, whatever
         the reason: `state` tells it, and no failure is ever a number.
@@ -114,7 +114,7 @@ class Run:
         import polars as pl
 
         judgments = self.judgments()
-        keys = ["item_id", "question_id", "system", "group", "judge", "model", "repeat", "state"]
+        keys = ["item_id", "question_id", "system", "item_group", "judge", "model", "repeat", "state"]
         entries = judgments.select("scores").explode("scores").unnest("scores")
         names = entries.get_column("key").drop_nulls().unique(maintain_order=True)
         own = pl.element().struct

@@ -57,7 +57,7 @@ class Source:
                 Attempt(
                     key.hex(), (key,), "longmemeval-paper", "gpt-4o", "gpt-4o-2024-08-06", "first", 1, "ok",
                     1.7e9, f"w{sender}", served_model="gpt-4o-2024-08-06", status=200, finish_reason="stop",
-                    answer_text=self._reply, usage=self._usage, latency_s=0.8,
+                    judge_reply=self._reply, usage=self._usage, latency_s=0.8,
                 )
                 for key in keys
             ),

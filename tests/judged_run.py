@@ -120,5 +120,5 @@ def _attempt(shard: Shard, request: str, key: bytes, fingerprint: str | None) ->
     return Attempt(
         request_id=request, keys=(key,), judge=shard.judge, model=shard.model, model_id=f"{shard.model}-2024",
         stage="first", try_=1, state="ok", sent_at=1e9, worker="w", served_model=f"{shard.model}-served",
-        system_fingerprint=fingerprint, answer_text="Yes.", finish_reason="stop", usage=USAGE, latency_s=0.5,
+        system_fingerprint=fingerprint, judge_reply="Yes.", finish_reason="stop", usage=USAGE, latency_s=0.5,
     )  # fmt: skip

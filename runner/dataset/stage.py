@@ -282,7 +282,7 @@ class _Staging:
         return self._keep_rows(keep)
 
     def _draw_sample(self, sample: Sample, rows: int) -> tuple[StagedWriter, SampleSummary]:
-        columns = ["group", "question_id"]
+        columns = ["item_group", "question_id"]
         sizes = Counter(group for group, _ in read_rows(self._directory, columns))
         sampler = ItemSampler(sample, sizes, read_rows(self._directory, columns))
         writer = self._keep_rows(lambda _, values: (values[3], values[1]) in sampler)

@@ -25,12 +25,12 @@ LABELS = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
 _USAGE: dict[str, Any] = dict.fromkeys(USAGE_COLUMNS, pl.Float64)
 COLUMNS: dict[str, Any] = {
     "key": pl.String, "run": pl.String, "revision": pl.Int64,
-    "item_id": pl.String, "question_id": pl.String, "system": pl.String, "group": pl.String,
+    "item_id": pl.String, "question_id": pl.String, "system": pl.String, "item_group": pl.String,
     "judge": pl.String, "judge_fingerprint": pl.String, "template": pl.String,
     "model": pl.String, "model_id": pl.String, "served_model": pl.String, "system_fingerprint": pl.String,
     "repeat": pl.Int64,
     "state": pl.String, "reason": pl.String, "verdict": pl.String, "scores": SCORES, "labels": LABELS,
-    "answer_text": pl.String, "reasoning_text": pl.String, "finish_reason": pl.String,
+    "judge_reply": pl.String, "reasoning_text": pl.String, "finish_reason": pl.String,
     "stage": pl.String, "notes": pl.List(pl.String), "parser_version": pl.String, "structured": pl.String,
     "request_id": pl.String, "batch_size": pl.Int64, "batch_position": pl.Int64, "bisect_depth": pl.Int64,
     "official_reading": pl.Boolean, "attempts": pl.Int64, **_USAGE, "latency_s": pl.Float64,
@@ -43,7 +43,7 @@ ATTEMPT_COLUMNS: dict[str, Any] = {
     "request_id": pl.String, "keys": pl.List(pl.String), "judge": pl.String,
     "model": pl.String, "model_id": pl.String, "served_model": pl.String, "system_fingerprint": pl.String,
     "stage": pl.String, "try": pl.Int64, "state": pl.String, "error": pl.String, "status": pl.Int64,
-    "finish_reason": pl.String, "answer_text": pl.String, "reasoning_text": pl.String, "refusal_text": pl.String,
+    "finish_reason": pl.String, "judge_reply": pl.String, "reasoning_text": pl.String, "refusal_text": pl.String,
     **_USAGE, "latency_s": pl.Float64, "retry_after_s": pl.Float64, "late_duplicate": pl.Boolean,
     "sent_at": TIME, "worker": pl.String, "reading": pl.String, "parser_version": pl.String,
     "same_verdict": pl.Boolean, "attempt_id": pl.Int64,
@@ -173,7 +173,7 @@ def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge
     first = min(shard.first_row for shard in shards)
     rows = max(shard.first_row + shard.rows for shard in shards) - first
     names = sorted({shard.judge for shard in shards})
-    columns = ["row", "id", "question_id", "system", "group", "labels", *(["fields"] if fields else [])]
+    columns = ["row", "id", "question_id", "system", "item_group", "labels", *(["fields"] if fields else [])]
     columns += [f"{kind}:{name}" for kind in ("template", "suspect") for name in names]
     items = staged.frame(first, rows, columns)
     items = _decoded(items, "labels", LABELS, lambda text: _entries(text, _label_text))
@@ -218,7 +218,7 @@ def _slices(judge: Judge, first: int, rows: int, staged: Staged) -> pl.Series:
     return pl.Series([list(member) for member in distinct], dtype=pl.List(pl.String)).gather(places)
 
 
-def _entries(data: str | bytes, convert: Callable[[Any], Any]) -> list[dict[str, Any]]:
+def _entries(data: str, convert: Callable[[Any], Any]) -> list[dict[str, Any]]:
     values = orjson.loads(data).items()
     return [{"key": name, "value": convert(value)} for name, value in values if value is not None]
 

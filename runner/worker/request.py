@@ -147,7 +147,7 @@ class JudgeRequest:
         return replace(
             self._attempt(try_, sent_at, "ok"),
             status=200, served_model=completion.served_model, system_fingerprint=completion.system_fingerprint,
-            finish_reason=completion.finish_reason, answer_text=completion.text, reasoning_text=completion.reasoning,
+            finish_reason=completion.finish_reason, judge_reply=completion.text, reasoning_text=completion.reasoning,
             refusal_text=completion.refusal, usage=completion.usage, latency_s=completion.latency_s,
             freed=self.bound if completion.counted else NOTHING,
         )  # fmt: skip

@@ -72,8 +72,8 @@ def test_every_planned_trial_stands_once_in_the_frames(tmp_path: Path) -> None:
         "scored", [{"key": "correct", "value": 1.0}], '{"correct": true}'
     )  # fmt: skip
     assert (good["labels"], good["notes"]) == ([{"key": "correct", "value": "true"}], ["a note"])
-    assert (good["model_id"], good["served_model"], good["answer_text"]) == ("m2-2024", "m2-served", "Yes.")
-    assert (good["run"], good["group"], good["template"], good["judge"]) == ("small", "g1", "base", "yes-no")
+    assert (good["model_id"], good["served_model"], good["judge_reply"]) == ("m2-2024", "m2-served", "Yes.")
+    assert (good["run"], good["item_group"], good["template"], good["judge"]) == ("small", "g1", "base", "yes-no")
     assert good["judge_fingerprint"] == run.judges["yes-no"].fingerprint
     assert (good["batch_size"], good["batch_position"], good["bisect_depth"]) == (1, 1, 0)
     assert (good["injection_suspect"], good["is_control"], good["injection_signs"]) == (False, False, [])
@@ -212,7 +212,7 @@ def test_csv_disarms_formulas_and_leaves_numbers_alone(tmp_path: Path) -> None:
     told, path = exported(run, tmp_path, format="csv")
     found = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
     assert told.rows == len(found) == 40
-    assert (found[0]["item_id"], found[1]["group"], found[0]["model"]) == ("'+i0", "'-group", "'@m1")
+    assert (found[0]["item_id"], found[1]["item_group"], found[0]["model"]) == ("'+i0", "'-group", "'@m1")
     assert found[0]["latency_s"] == "-1.5"
     assert found[2]["item_id"] == "i2"
     assert (json.loads(found[0]["scores"]), json.loads(found[0]["labels"])) == ({"correct": 1.0}, {"correct": True})
