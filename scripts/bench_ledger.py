@@ -36,7 +36,7 @@ class Source:
         self._reply = reply
         self._shard = 0
         self._seqs = [0] * SENDERS
-        self._usage = Usage(900.0, 0.0, 5.0, 0.0, 0.0023)
+        self._usage = Usage(900, 0, 5, 0, 0.0023)
 
     def batches(self, trials: int, size: int) -> Iterator[Batch]:
         """The next trials (whole rounds of all senders), so many in a batch."""

@@ -18,7 +18,7 @@ from runner.report import Report, build
 from runner.scheduling.plan import planned_shards, shard_size, split_into_shards
 from runner.usage import Usage
 
-USAGE = Usage(100.0, 20.0, 2.0, 0.0, 0.001)
+USAGE = Usage(100, 20, 2, 0, 0.001)
 
 Ending = Mapping[str, Any] | None
 """What is to be recorded of a trial, as changes to a scored yes; None: nothing yet."""

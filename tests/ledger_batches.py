@@ -9,7 +9,7 @@ from runner.ledger.ledger import Ledger
 from runner.messages import Attempt, Batch, Judgment, PendingTrial, Shard, TrialProgress
 from runner.usage import Usage
 
-USAGE = Usage(100.0, 20.0, 5.0, 0.0, 0.25)
+USAGE = Usage(100, 20, 5, 0, 0.25)
 
 
 def key(shard: int, position: int) -> bytes:

@@ -19,7 +19,7 @@ from runner.session.rescore import rescore_ledger
 from runner.session.session import load_judges
 from runner.usage import Usage
 
-USAGE = Usage(100.0, 0.0, 2.0, 0.0, 0.001)
+USAGE = Usage(100, 0, 2, 0, 0.001)
 
 
 @dataclass

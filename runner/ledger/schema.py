@@ -22,8 +22,8 @@ def _names(columns: str) -> tuple[str, ...]:
 
 
 _USAGE = """
-    input_tokens REAL NOT NULL, cached_tokens REAL NOT NULL, output_tokens REAL NOT NULL,
-    reasoning_tokens REAL NOT NULL, cost_usd REAL NOT NULL
+    input_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL, cost_usd REAL NOT NULL
 """
 _ATTEMPT = f"""
     id INTEGER PRIMARY KEY, request_id TEXT NOT NULL, keys BLOB NOT NULL, judge TEXT NOT NULL, model TEXT NOT NULL,

@@ -22,7 +22,7 @@ SCORES = pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
 LABELS = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
 """Labels of all types share one map; a value that is no string stands as JSON writes it (`true`, `3.5`)."""
 
-_USAGE: dict[str, Any] = dict.fromkeys(USAGE_COLUMNS, pl.Float64)
+_USAGE: dict[str, Any] = dict.fromkeys(USAGE_COLUMNS, pl.Int64) | {"cost_usd": pl.Float64}
 COLUMNS: dict[str, Any] = {
     "key": pl.String, "run": pl.String, "revision": pl.Int64,
     "item_id": pl.String, "question_id": pl.String, "system": pl.String, "item_group": pl.String,

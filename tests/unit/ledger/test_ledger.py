@@ -209,7 +209,7 @@ def test_the_aggregator_keeps_its_counts_without_reading_them_again(tmp_path: Pa
     aggregator.record(judged("v", 1, 0, 1, 2))
     assert before.tallies[("j0", "m0")].scored == 2, "a snapshot does not change after it was taken"
     tally = aggregator.snapshot().tallies[("j0", "m0")]
-    assert tally == Tally(5, scored=3, requests=5, usage=Usage(500.0, 100.0, 25.0, 0.0, 1.25))
+    assert tally == Tally(5, scored=3, requests=5, usage=Usage(500, 100, 25, 0, 1.25))
     assert aggregator.done_positions(0) == {0, 1, 2}
     assert aggregator.pending_positions(0) == set()
     assert aggregator.pending_trials("m0", ("malformed",), 5) == []
