@@ -99,7 +99,8 @@ def judged_run(
             request = f"{shard.id}-{row['row']}"
             key = trial_key(shard.id, row["row"])
             ended = dict(told)
-            attempts.append(replace(_attempt(shard, request, key, fingerprint), error=ended.pop("error", None)))
+            changes = {"error": ended.pop("error", None), "judge_reply": ended.pop("reply", "Yes.")}
+            attempts.append(replace(_attempt(shard, request, key, fingerprint), **changes))
             usual: dict[str, Any] = dict(
                 shard=shard.id, position=row["row"] - shard.first_row, key=key, state="scored", reason=None,
                 template=template, stage="strict", notes=(), parser_version="1", structured="off",

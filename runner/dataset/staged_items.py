@@ -19,6 +19,7 @@ from judges import Item
 from runner.errors import ItemError
 from runner.filesystem import restore_directory, sync, write_durably
 
+from .field_kinds import Kind
 from .item_profile import ItemFacts
 from .sampling import SampleSummary
 
@@ -132,6 +133,11 @@ class RowReader:
             rows -= part.num_rows
         return parts
 
+    def bytes(self) -> int:
+        """What all rows take in memory, about."""
+        files = (self._file(number)[0].metadata for number in range(len(self._starts)))
+        return sum(file.row_group(group).total_byte_size for file in files for group in range(file.num_row_groups))
+
     def _open_file(self, number: int) -> tuple[Any, list[int]]:
         """The file, and the first row of each of its groups, at last its end."""
         file = _open_parquet(self._directory / _file_name(number))
@@ -213,6 +219,10 @@ class StagedSummary:
     """Only so many of the rows are judged, the first ones; None: all are."""
     beyond_limit: list[str] = field(default_factory=list)
     """Systems without a row among those."""
+    field_kinds: dict[str, Kind] = field(default_factory=dict)
+    """Field → of what kind its values are."""
+    label_kinds: dict[str, Kind] = field(default_factory=dict)
+    """Label → of what kind its values are."""
 
 
 class StagedItem(NamedTuple):
@@ -274,6 +284,10 @@ class Staged(StagedSummary):
         for row in frame.select(*names, content, template).iter_rows():
             if row[-1] is not None:
                 yield StagedItem._make(row)
+
+    def mean_row_bytes(self) -> int:
+        """What a row takes in memory, about."""
+        return self._reader.bytes() // max(1, self.rows + self.controls)
 
     def is_control(self, row: int) -> bool:
         return row >= self.rows

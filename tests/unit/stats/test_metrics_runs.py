@@ -12,7 +12,8 @@ import pytest
 from judged_run import judged_run, scored
 
 from judges import Scale
-from runner.publishing.result_frames import COLUMNS, LABELS, SCORES
+from runner.publishing.result_columns import LABELS, SCORES
+from runner.publishing.result_frames import COLUMNS
 from runner.report import notices
 from runner.stats.counting import Counts, add, count, over_limit
 from runner.stats.metrics import Line, latencies, results
