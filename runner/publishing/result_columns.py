@@ -33,7 +33,7 @@ _OWN = "item_"
 _FIELD = "field:"
 """Before an item's own column while it stands among others."""
 
-MOST_BYTES = 64 * 1024 * 1024
+MOST_BYTES = 16 * 1024 * 1024
 """About so much of the items' fields is in a frame."""
 LEAST_ROWS = 500
 
