@@ -36,7 +36,7 @@ for _package in (judges, runner):
 if TYPE_CHECKING:
     import polars as pl
 
-    from runner.report.terminal import DisplayedReport
+    from runner.report.notebook import DisplayedReport
     from runner.session.cancellation import StopSignal
 
 from judges import Judge  # noqa: E402 (after the check above)
@@ -84,22 +84,28 @@ class Run:
 
         InputError where the directory holds no run.
         """
-        from runner.report.terminal import DisplayedReport
+        from runner.report.notebook import DisplayedReport
         from runner.session.run_status import open_run
 
         with open_run(self.directory) as opened:
             return DisplayedReport.of(opened.report())
 
-    def judgments(self) -> pl.DataFrame:
+    def text(self) -> str:
+        """The report's first screen, as the command prints it."""
+        return str(self.report())
+
+    def judgments(self, texts: bool = True) -> pl.DataFrame:
         """All published judgments, a row per item × judge × model × repeat in the items' order.
 
-        Columns as of `jurybox export`: `state` is scored, malformed, refused, failed, poisoned, or null while not
-        judged; `verdict` is JSON; `scores` a list of (key, value); `cost_usd` in USD, `latency_s` in seconds. Empty,
-        with all columns, before a run has first ended.
+        Columns as of `jurybox export`: the item with its question, response, reference and own fields; `state` is
+        scored, malformed, refused, failed, poisoned, or null while not judged; a column for each score and label
+        (`score_correct`, `label_correct`), null where there is none; `cost_usd` in USD, `latency_s` in seconds. Empty,
+        with the columns that every run has, before a run has first ended. `texts=False` leaves out the texts of items
+        and replies, which are most of the bytes.
         """
         from runner.publishing.result_frames import COLUMNS
 
-        return self._published("results", COLUMNS)
+        return self._published("results", COLUMNS, texts)
 
     def attempts(self) -> pl.DataFrame:
         """All published requests as made, a row each, with raw reply, tokens, cost and error."""
@@ -108,7 +114,7 @@ class Run:
         return self._published("attempts", ATTEMPT_COLUMNS)
 
     def scores(self) -> pl.DataFrame:
-        """What was scored: item_id, question_id, system, group, judge, model, repeat, state, and a float per score.
+        """What was scored: item_id, question_id, system, item_group, judge, model, repeat, state; a float per score.
 
         A row per item × judge × model × repeat in the items' order. A score is null where the trial has none, whatever
         the reason: `state` tells it, and no failure is ever a number.
@@ -116,7 +122,7 @@ class Run:
         import polars as pl
 
         judgments = self.judgments()
-        keys = ["item_id", "question_id", "system", "group", "judge", "model", "repeat", "state"]
+        keys = ["item_id", "question_id", "system", "item_group", "judge", "model", "repeat", "state"]
         entries = judgments.select("scores").explode("scores").unnest("scores")
         names = entries.get_column("key").drop_nulls().unique(maintain_order=True)
         own = pl.element().struct
@@ -155,19 +161,38 @@ class Run:
         with open_run(self.directory) as run:
             return flips((run.config, run.judges, run.staged, run.ledger), a, b)
 
-    def _published(self, folder: str, columns: Mapping[str, Any]) -> pl.DataFrame:
+    def _published(self, folder: str, columns: Mapping[str, Any], texts: bool = True) -> pl.DataFrame:
         import polars as pl
+
+        from runner.publishing.result_columns import without_texts
 
         load(self.directory)
         path = self.directory / folder
         if not path.is_dir():
             return pl.DataFrame(schema=dict(columns))
-        frame = pl.read_parquet(path / "*.parquet")
+        files = pl.scan_parquet(path / "*.parquet")
+        frame = (files if texts else files.select(without_texts(files.collect_schema()))).collect()
         # Polars has a type for maps since version 2; with either version they come as lists of entries.
         return frame.cast({name: kind for name, kind in columns.items() if name in frame.columns})
 
     def __repr__(self) -> str:
-        return f"jurybox.Run({str(self.directory)!r})"
+        from runner.session.run_status import status_of
+
+        name = f"jurybox.Run({str(self.directory)!r})"
+        try:
+            status = status_of(self.directory)
+        except (JuryboxError, OSError):
+            return name
+        share = f"INCOMPLETE {100 * status.done // max(1, status.trials)} %"
+        state = "complete" if status.complete else share
+        return f"{name}: {state}, {status.done:,} of {status.trials:,} trials judged"
+
+    def _repr_html_(self) -> str | None:
+        """The report, in a notebook; where there is none yet, the notebook shows the `repr`."""
+        try:
+            return self.report()._repr_html_()
+        except (JuryboxError, OSError):
+            return None
 
 
 def load(directory: str | PathLike[str]) -> Run:

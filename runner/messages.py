@@ -124,7 +124,7 @@ class Attempt(Record):
     error: str | None = None
     """`<kind>: <message>`."""
     finish_reason: str | None = None
-    answer_text: str | None = None
+    judge_reply: str | None = None
     reasoning_text: str | None = None
     refusal_text: str | None = None
     usage: Usage = field(default_factory=Usage)

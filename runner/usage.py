@@ -30,17 +30,19 @@ def _values(record: type[Any]) -> Callable[[Record], tuple[Any, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class Usage(Record):
-    """Tokens and money. Floats, since a batched request is shared out over its trials."""
+    """Tokens and money."""
 
-    input_tokens: float = 0.0
-    cached_tokens: float = 0.0
-    output_tokens: float = 0.0
-    reasoning_tokens: float = 0.0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
     cost_usd: float = 0.0
 
-    def shared(self, parts: int) -> Usage:
-        """An equal share of it."""
-        return self if parts == 1 else Usage(*(value / parts for value in _values(Usage)(self)))
+    def share(self, part: int, parts: int) -> Usage:
+        """The share of one of so many parts, counted from 0: of whole tokens, the first parts have one more."""
+        counts = (self.input_tokens, self.cached_tokens, self.output_tokens, self.reasoning_tokens)
+        given, cached, produced, reasoning = (count // parts + (part < count % parts) for count in counts)
+        return Usage(given, cached, produced, reasoning, self.cost_usd / parts)
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

@@ -36,7 +36,7 @@ class Source:
         self._reply = reply
         self._shard = 0
         self._seqs = [0] * SENDERS
-        self._usage = Usage(900.0, 0.0, 5.0, 0.0, 0.0023)
+        self._usage = Usage(900, 0, 5, 0, 0.0023)
 
     def batches(self, trials: int, size: int) -> Iterator[Batch]:
         """The next trials (whole rounds of all senders), so many in a batch."""
@@ -57,7 +57,7 @@ class Source:
                 Attempt(
                     key.hex(), (key,), "longmemeval-paper", "gpt-4o", "gpt-4o-2024-08-06", "first", 1, "ok",
                     1.7e9, f"w{sender}", served_model="gpt-4o-2024-08-06", status=200, finish_reason="stop",
-                    answer_text=self._reply, usage=self._usage, latency_s=0.8,
+                    judge_reply=self._reply, usage=self._usage, latency_s=0.8,
                 )
                 for key in keys
             ),

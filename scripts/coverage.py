@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from judges import Scale
 from runner.labels import Label
-from runner.publishing.result_frames import COLUMNS, LABELS, SCORES
+from runner.publishing.result_columns import LABELS, SCORES
+from runner.publishing.result_frames import COLUMNS
 from runner.stats.agreement import agreement
 from runner.stats.batch_effects import batch_effects
 from runner.stats.counting import Counts, add, count, count_echoes

@@ -82,7 +82,7 @@ class AfterMark(Judge):
 
 judge = jurybox.judge(BRIEF, AfterMark)
 run = jurybox.run(answers, judge=judge, model="simulated", base_url=base_url, out=runs / "third")
-run.judgments().select("item_id", "state", "reason", "answer_text")
+run.judgments().select("item_id", "state", "reason", "judge_reply")
 
 # %%
 if __name__ == "__main__":

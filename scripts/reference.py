@@ -32,6 +32,7 @@ from pages import ROOT, Shown, block_of, carry_out, pages, words  # noqa: E402
 import judges  # noqa: E402
 import jurybox  # noqa: E402
 from runner.cli.app import app  # noqa: E402
+from runner.publishing.result_columns import IDENTITY, ITEM_TEXTS, LABEL, OUTCOME, REMARK, SCORE  # noqa: E402
 from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS  # noqa: E402
 from runner.session.json_schema import json_schema, schema_text  # noqa: E402
 
@@ -46,7 +47,7 @@ MEANINGS = {
     "item_id": "the item's `id`; with `system` it is the item's identity",
     "question_id": "what the answers of several systems have in common",
     "system": "whose answer it is",
-    "group": "the category that results are split by",
+    "item_group": "the category that results are split by",
     "judge": "the judge's name",
     "judge_fingerprint": "digest of all that the judge means",
     "template": "the template that the item was routed to",
@@ -57,10 +58,10 @@ MEANINGS = {
     "repeat": "which repeat, from 0",
     "state": "`scored`, `malformed`, `refused`, `failed`, `poisoned`; null while not judged",
     "reason": "why there is no score, in a word",
-    "verdict": "what the reply says, as JSON",
-    "scores": "score → value; yes is 1",
-    "labels": "human label → value; what is no text stands as JSON writes it",
-    "answer_text": "the judge's raw reply",
+    "verdict": "what the reply says, as JSON: the fields that count",
+    "scores": "all scores in one, for whoever does not know their names",
+    "labels": "all human labels in one; what is no text stands as JSON writes it",
+    "judge_reply": "the judge's raw reply",
     "reasoning_text": "the reasoning that the endpoint gave apart",
     "refusal_text": "the endpoint's words where the model declined",
     "finish_reason": "why the reply ended, in the endpoint's word",
@@ -100,6 +101,16 @@ MEANINGS = {
     "same_verdict": "of a check (`retry.reread`): whether it came to the trial's verdict; null where either has none",
 }
 """Column → what it says."""
+OF_ITEMS = {
+    **{name: ("string", "the item's; what is no text stands as JSON writes it") for name in ITEM_TEXTS},
+    "FIELD": ("by its values", "every other column of the item's row"),
+}
+"""Columns of the run's own items → type and what they say."""
+OF_VERDICTS = {
+    f"{SCORE}NAME": ("int64 or double", "the judge's score; yes is 1; null where the trial, or its judge, has none"),
+    f"{LABEL}NAME": ("bool, int64, double or string", "the human label of the config, by its type"),
+    f"{REMARK}NAME": ("string", "a text that the judge's object holds beside the verdict, such as its `reason`"),
+}
 OF_ATTEMPTS = {
     "request_id": "the request's own id",
     "state": "`ok` where a reply came, `error` where none did",
@@ -238,11 +249,14 @@ def _default(value: Any) -> str:
 def columns(name: str) -> Iterator[str]:
     """The columns of the results or of the attempts."""
     yield from ("| column | type | meaning |", "|---|---|---|")
+    own = {list(IDENTITY)[-1]: OF_ITEMS, list(OUTCOME)[-1]: OF_VERDICTS} if name == "results" else {}
     for column, kind in {"results": COLUMNS, "attempts": ATTEMPT_COLUMNS}[name].items():
         if column not in MEANINGS:
             raise SystemExit(f"scripts/reference.py: MEANINGS does not say what the column {column!r} holds")
         meaning = OF_ATTEMPTS.get(column, MEANINGS[column]) if name == "attempts" else MEANINGS[column]
         yield f"| `{column}` | `{_arrow(kind)}` | {meaning} |"
+        for more, (kinds, says) in own.get(column, {}).items():
+            yield f"| `{more}` | {kinds if ' ' in kinds else f'`{kinds}`'} | {says} |"
 
 
 def _arrow(kind: Any) -> str:

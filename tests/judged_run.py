@@ -18,7 +18,7 @@ from runner.report import Report, build
 from runner.scheduling.plan import planned_shards, shard_size, split_into_shards
 from runner.usage import Usage
 
-USAGE = Usage(100.0, 20.0, 2.0, 0.0, 0.001)
+USAGE = Usage(100, 20, 2, 0, 0.001)
 
 Ending = Mapping[str, Any] | None
 """What is to be recorded of a trial, as changes to a scored yes; None: nothing yet."""
@@ -99,7 +99,8 @@ def judged_run(
             request = f"{shard.id}-{row['row']}"
             key = trial_key(shard.id, row["row"])
             ended = dict(told)
-            attempts.append(replace(_attempt(shard, request, key, fingerprint), error=ended.pop("error", None)))
+            changes = {"error": ended.pop("error", None), "judge_reply": ended.pop("reply", "Yes.")}
+            attempts.append(replace(_attempt(shard, request, key, fingerprint), **changes))
             usual: dict[str, Any] = dict(
                 shard=shard.id, position=row["row"] - shard.first_row, key=key, state="scored", reason=None,
                 template=template, stage="strict", notes=(), parser_version="1", structured="off",
@@ -120,5 +121,5 @@ def _attempt(shard: Shard, request: str, key: bytes, fingerprint: str | None) ->
     return Attempt(
         request_id=request, keys=(key,), judge=shard.judge, model=shard.model, model_id=f"{shard.model}-2024",
         stage="first", try_=1, state="ok", sent_at=1e9, worker="w", served_model=f"{shard.model}-served",
-        system_fingerprint=fingerprint, answer_text="Yes.", finish_reason="stop", usage=USAGE, latency_s=0.5,
+        system_fingerprint=fingerprint, judge_reply="Yes.", finish_reason="stop", usage=USAGE, latency_s=0.5,
     )  # fmt: skip

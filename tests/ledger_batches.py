@@ -9,7 +9,7 @@ from runner.ledger.ledger import Ledger
 from runner.messages import Attempt, Batch, Judgment, PendingTrial, Shard, TrialProgress
 from runner.usage import Usage
 
-USAGE = Usage(100.0, 20.0, 5.0, 0.0, 0.25)
+USAGE = Usage(100, 20, 5, 0, 0.25)
 
 
 def key(shard: int, position: int) -> bytes:
@@ -24,7 +24,7 @@ def plan(shards: int = 4, trials: int = 5) -> list[Shard]:
 def attempt(request: str, shard: int = 0, **changes: object) -> Attempt:
     values = dict(
         request_id=request, keys=(key(0, 0),), judge=f"j{shard % 2}", model=f"m{shard // 2 % 2}", model_id="gpt",
-        stage="first", try_=1, state="ok", sent_at=1.5, worker="w", answer_text="yes", usage=USAGE,
+        stage="first", try_=1, state="ok", sent_at=1.5, worker="w", judge_reply="yes", usage=USAGE,
     )  # fmt: skip
     return Attempt(**(values | changes))  # type: ignore[arg-type]
 

@@ -19,7 +19,7 @@ from runner.session.rescore import rescore_ledger
 from runner.session.session import load_judges
 from runner.usage import Usage
 
-USAGE = Usage(100.0, 0.0, 2.0, 0.0, 0.001)
+USAGE = Usage(100, 0, 2, 0, 0.001)
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Replied:
         self.sent += 1
         usual: dict[str, Any] = dict(
             request_id=f"request {self.sent}", keys=tuple(self.keys[id_][0] for id_ in ids), judge=self.judge,
-            model="m", model_id="m", stage=stage, try_=1, state="ok", sent_at=1e9, worker="w", answer_text=text,
+            model="m", model_id="m", stage=stage, try_=1, state="ok", sent_at=1e9, worker="w", judge_reply=text,
             finish_reason="stop", usage=USAGE, latency_s=0.5, reading="as then", parser_version="1",
         )  # fmt: skip
         return Attempt(**(usual | changes))

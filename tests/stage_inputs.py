@@ -77,6 +77,6 @@ def column(result: Staged, name: str) -> list[Any]:
 
 def rejects(result: Staged) -> list[tuple[str, int, str | None, str]]:
     """The rejected rows: file name, line, id, problem."""
-    text = (result.directory / "rejects.jsonl").read_text(encoding="utf-8")
+    text = (result.directory / "_rejects.jsonl").read_text(encoding="utf-8")
     found = [json.loads(line) for line in text.splitlines()]
     return [(Path(entry["file"]).name, entry["line"], entry["id"], entry["problem"]) for entry in found]

@@ -53,8 +53,11 @@ def export(
     reading: Annotated[
         Literal["strict", "official"], typer.Option(help="For longmemeval: which reading is the label.")
     ] = "strict",
+    no_texts: Annotated[
+        bool, typer.Option("--no-texts", help="Leave out the texts of items and replies, which are most of the bytes.")
+    ] = False,
 ) -> None:
-    """Write a run's judgments as rows."""
+    """Write a run's judgments as rows, with their items."""
     from runner.publishing.export import Selection, export_results
     from runner.session.run_status import open_run
 
@@ -62,7 +65,7 @@ def export(
     with open_run(run_directory) as opened:
         run = opened.config, opened.judges, opened.staged, opened.ledger
         select = Selection(judge, model, system, states)
-        written = export_results(*run, format=format, to=to, select=select, reading=reading)
+        written = export_results(*run, format=format, to=to, select=select, reading=reading, texts=not no_texts)
     left_out = f", {written.left_out:,} without a verdict left out" if written.left_out else ""
     say(f"{written.rows:,} rows written{left_out}")
 

@@ -22,6 +22,7 @@ from runner.labels import check_labels
 
 from .controls import ControlSelector, kinds_for
 from .deduplication import DuplicateCounts, DuplicateDetector, SourceLocation
+from .field_kinds import FieldKinds
 from .field_mapping import BadRowError, as_stored_value
 from .files import RowError
 from .item_builder import ItemBuilder, Reference
@@ -158,6 +159,7 @@ class _Staging:
         self._sample = sample
         self._counts = _ItemCounts(judges)
         self._profile = ItemProfile(items, judges)
+        self._field_kinds, self._label_kinds = FieldKinds(), FieldKinds()
         self._rejects = _Rejects(directory, items.on_bad)
         self._duplicates = DuplicateDetector(directory / "duplicates", reference, items.systems or ())
         self._judged = bytearray()
@@ -211,6 +213,7 @@ class _Staging:
             {system: answers for system, answers in coverage.items() if system not in beyond}, self._counts.empty,
             judges={judge.name: counts for judge, counts in zip(self._judges, self._counts.judges, strict=True)},
             files=writer.files, several=several, facts=facts, sample=drawn, limit=limit, beyond_limit=beyond,
+            field_kinds=self._field_kinds.kinds(), label_kinds=self._label_kinds.kinds(),
         )  # fmt: skip
 
     def add_controls(self, summary: StagedSummary, controls: ControlSelector, among: int) -> StagedSummary:
@@ -225,7 +228,8 @@ class _Staging:
                 if row in rows:
                     for item, templates in controls.make(parse_item(*values[:6]), self._templates(values)):
                         self._write(writer, item, as_stored_value(item.fields), b"{}", templates)
-        return replace(summary, controls=writer.rows - summary.rows, files=writer.files)
+        kinds = self._field_kinds.kinds()
+        return replace(summary, controls=writer.rows - summary.rows, files=writer.files, field_kinds=kinds)
 
     def _writer(self, directory: Path, before: StagedSummary | None = None) -> StagedWriter:
         return StagedWriter(directory, [judge.name for judge in self._judges], before)
@@ -233,6 +237,7 @@ class _Staging:
     def _write(
         self, writer: StagedWriter, item: Item, fields: bytes, labels: bytes, templates: Sequence[str | None]
     ) -> None:
+        self._field_kinds.add(item.fields)
         signs = self._builder.signs(item, templates)
         values = (item.id, item.question_id, item.system, item.group, fields, labels, *templates, *signs)
         writer.add(values, len(fields) + _ROW_OVERHEAD)
@@ -251,6 +256,7 @@ class _Staging:
         self._duplicates.add(item, mapped.content, match, at, writer.rows)
         self._counts.add(item, templates)
         self._profile.add(item, templates, f"{source.name}:{at.line}")
+        self._label_kinds.add(item.labels)
         self._write(writer, item, mapped.fields, mapped.labels, templates)
         self._judged.append(1)
 
@@ -294,7 +300,7 @@ class _Staging:
         return self._keep_rows(keep)
 
     def _draw_sample(self, sample: Sample, rows: int) -> tuple[StagedWriter, SampleSummary]:
-        columns = ["group", "question_id"]
+        columns = ["item_group", "question_id"]
         sizes = Counter(group for group, _ in read_rows(self._directory, columns))
         sampler = ItemSampler(sample, sizes, read_rows(self._directory, columns))
         writer = self._keep_rows(lambda _, values: (values[3], values[1]) in sampler)

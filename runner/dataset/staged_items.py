@@ -19,6 +19,7 @@ from judges import Item
 from runner.errors import ItemError
 from runner.filesystem import restore_directory, sync, write_durably
 
+from .field_kinds import Kind
 from .item_profile import ItemFacts
 from .sampling import SampleSummary
 
@@ -30,9 +31,10 @@ GROUP_ROWS = 2_000
 GROUP_BYTES = 16 * 1024 * 1024
 FILE_ROWS = 1_000_000
 _CACHED_GROUPS = 4
-REJECTS = "rejects.jsonl"
-_STAGE = "stage.json"
-LAYOUT = 3
+# Readers of a folder of Parquet files pass over names that begin so.
+REJECTS = "_rejects.jsonl"
+_STAGE = "_stage.json"
+LAYOUT = 4
 """Version of the directory's layout; others are not read."""
 
 
@@ -44,11 +46,13 @@ class StagedWriter:
         import pyarrow
 
         of_judges = [f"{kind}:{name}" for kind in ("template", "suspect") for name in judges]
-        types = {"row": pyarrow.int64(), "fields": pyarrow.binary(), "labels": pyarrow.binary()}
-        names = ("row", "id", "question_id", "system", "group", "fields", "labels", *of_judges)
-        self._schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in names])
+        # What is JSON is text: pandas and DuckDB read that.
+        names = ("row", "id", "question_id", "system", "item_group", "fields", "labels", *of_judges)
+        self._schema = pyarrow.schema(
+            [(name, pyarrow.int64() if name == "row" else pyarrow.string()) for name in names]
+        )
         self._directory = directory
-        self._repetitive = ["system", "group", "labels", *of_judges]
+        self._repetitive = ["system", "item_group", "labels", *of_judges]
         self._pending: list[tuple[Any, ...]] = []
         self._bytes = 0
         self._writer: Any = None
@@ -56,7 +60,7 @@ class StagedWriter:
         self.files: list[int] = list(before.files) if before else []
 
     def add(self, values: Sequence[Any], size: int) -> None:
-        """A row: id, question_id, system, group, fields, labels, a template and the signs per judge.
+        """A row: id, question_id, system, item_group, fields, labels, a template and the signs per judge.
 
         `size` is about its bytes.
         """
@@ -129,6 +133,11 @@ class RowReader:
             rows -= part.num_rows
         return parts
 
+    def bytes(self) -> int:
+        """What all rows take in memory, about."""
+        files = (self._file(number)[0].metadata for number in range(len(self._starts)))
+        return sum(file.row_group(group).total_byte_size for file in files for group in range(file.num_row_groups))
+
     def _open_file(self, number: int) -> tuple[Any, list[int]]:
         """The file, and the first row of each of its groups, at last its end."""
         file = _open_parquet(self._directory / _file_name(number))
@@ -180,7 +189,7 @@ def _file_name(number: int) -> str:
 
 @dataclass
 class StagedSummary:
-    """What stage.json holds: what was staged from what, and what was left out."""
+    """What _stage.json holds: what was staged from what, and what was left out."""
 
     signature: dict[str, Any]
     """What `input_signature` gave when the inputs were read."""
@@ -191,7 +200,7 @@ class StagedSummary:
     copies: int
     """Rows that repeat others word for word and have no id: each is an item of its own."""
     rejects: int
-    """Bad rows left out under `on_bad: skip`, each listed in rejects.jsonl."""
+    """Bad rows left out under `on_bad: skip`, each listed in _rejects.jsonl."""
     coverage: dict[str, tuple[int, int]]
     """System → (distinct questions with a staged row, questions)."""
     empty: dict[str, int]
@@ -210,6 +219,10 @@ class StagedSummary:
     """Only so many of the rows are judged, the first ones; None: all are."""
     beyond_limit: list[str] = field(default_factory=list)
     """Systems without a row among those."""
+    field_kinds: dict[str, Kind] = field(default_factory=dict)
+    """Field → of what kind its values are."""
+    label_kinds: dict[str, Kind] = field(default_factory=dict)
+    """Label → of what kind its values are."""
 
 
 class StagedItem(NamedTuple):
@@ -229,7 +242,7 @@ class StagedItem(NamedTuple):
 
 
 def parse_item(
-    item_id: str, question_id: str, system: str, group: str | None, fields: bytes, labels: bytes = b"{}"
+    item_id: str, question_id: str, system: str, group: str | None, fields: str | bytes, labels: str | bytes = "{}"
 ) -> Item:
     # Not orjson: it makes floats of whole numbers beyond 64 bits.
     return Item(item_id, question_id, system, group, json.loads(fields), json.loads(labels))
@@ -262,12 +275,19 @@ class Staged(StagedSummary):
         """
         import polars
 
-        columns = ["row", "id", "question_id", "system", "group", *(["fields"] if fields else []), f"template:{judge}"]
-        frame = self.frame(first_row, rows, columns)
-        frame = frame if fields else frame.insert_column(5, polars.lit(b"{}").alias("fields"))
-        for row in (frame if only is None else frame.filter(frame["row"].is_in(list(only)))).iter_rows():
+        names = ["row", "id", "question_id", "system", "item_group"]
+        template = f"template:{judge}"
+        frame = self.frame(first_row, rows, [*names, *(["fields"] if fields else []), template])
+        if only is not None:
+            frame = frame.filter(frame["row"].is_in(list(only)))
+        content = polars.col("fields").cast(polars.Binary) if fields else polars.lit(b"{}").alias("fields")
+        for row in frame.select(*names, content, template).iter_rows():
             if row[-1] is not None:
                 yield StagedItem._make(row)
+
+    def mean_row_bytes(self) -> int:
+        """What a row takes in memory, about."""
+        return self._reader.bytes() // max(1, self.rows + self.controls)
 
     def is_control(self, row: int) -> bool:
         return row >= self.rows
@@ -283,7 +303,7 @@ class Staged(StagedSummary):
 
 
 def save_summary(directory: Path, summary: StagedSummary) -> None:
-    """Write stage.json, the last file of a staged directory."""
+    """Write _stage.json, the last file of a staged directory."""
     with write_durably(directory / _STAGE) as file:
         document = {"version": LAYOUT, **asdict(summary)}
         file.write(json.dumps(document, ensure_ascii=False, indent=1).encode())

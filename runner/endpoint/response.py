@@ -292,12 +292,12 @@ def _is_count(number: float | None) -> TypeGuard[float]:
     return number is not None and 0 <= number <= MOST_TOKENS
 
 
-def _count(record: Any, *names: str) -> float:
+def _count(record: Any, *names: str) -> int:
     for name in names if isinstance(record, dict) else ():
         number = _number(record.get(name))
         if _is_count(number) and number > 0:
-            return number
-    return 0.0
+            return round(number)
+    return 0
 
 
 def _number(value: Any) -> float | None:

@@ -27,7 +27,7 @@ RETRY = "retry"
 
 JUDGED = ("state", "reason", "verdict", "scores")
 REPLY = (
-    "id", "request_id", "stage", "model", "finish_reason", "answer_text", "reasoning_text", "refusal_text", "latency_s",
+    "id", "request_id", "stage", "model", "finish_reason", "judge_reply", "reasoning_text", "refusal_text", "latency_s",
     "worker", "late_duplicate", "reading", "parser_version", "same_verdict", "keys",
 )  # fmt: skip
 

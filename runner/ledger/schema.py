@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from runner.messages import Attempt, Batch, Judgment
 from runner.usage import Usage
 
-VERSION = 7
+VERSION = 8
 """Of the file. There is one version: a file of another is refused, not converted."""
 
 
@@ -22,13 +22,13 @@ def _names(columns: str) -> tuple[str, ...]:
 
 
 _USAGE = """
-    input_tokens REAL NOT NULL, cached_tokens REAL NOT NULL, output_tokens REAL NOT NULL,
-    reasoning_tokens REAL NOT NULL, cost_usd REAL NOT NULL
+    input_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL, cost_usd REAL NOT NULL
 """
 _ATTEMPT = f"""
     id INTEGER PRIMARY KEY, request_id TEXT NOT NULL, keys BLOB NOT NULL, judge TEXT NOT NULL, model TEXT NOT NULL,
     model_id TEXT NOT NULL, served_model TEXT, system_fingerprint TEXT, stage TEXT NOT NULL, try INTEGER NOT NULL,
-    state TEXT NOT NULL, error TEXT, status INTEGER, finish_reason TEXT, answer_text TEXT, reasoning_text TEXT,
+    state TEXT NOT NULL, error TEXT, status INTEGER, finish_reason TEXT, judge_reply TEXT, reasoning_text TEXT,
     refusal_text TEXT, {_USAGE}, latency_s REAL, retry_after_s REAL, late_duplicate INTEGER NOT NULL DEFAULT 0,
     sent_at REAL NOT NULL, worker TEXT NOT NULL, reading TEXT, parser_version TEXT,
     same_verdict INTEGER
@@ -45,7 +45,7 @@ USAGE_COLUMNS, ATTEMPT_COLUMNS, OUTCOME_COLUMNS = _names(_USAGE), _names(_ATTEMP
 JUDGMENT_COLUMNS = ("shard", "position", "key", *OUTCOME_COLUMNS)
 OTHER_COLUMNS = tuple(name for name in JUDGMENT_COLUMNS if name != "revision")
 REPLY_COLUMNS = (
-    "answer_text", "reasoning_text", "refusal_text", "finish_reason", "served_model", "system_fingerprint",
+    "judge_reply", "reasoning_text", "refusal_text", "finish_reason", "served_model", "system_fingerprint",
 )  # fmt: skip
 """What `Ledger.judgment_rows` adds from the deciding attempt."""
 
@@ -201,7 +201,7 @@ REQUEST_SPANS = (
 )
 """When requests were going on: for each minute in which some were sent, the first and the end of the last."""
 UNREAD = (
-    "SELECT judge, model, reading, substr(answer_text, 1, ?1), substr(answer_text, -?2) FROM attempts"
+    "SELECT judge, model, reading, substr(judge_reply, 1, ?1), substr(judge_reply, -?2) FROM attempts"
     f" WHERE reading >= 'malformed:' AND reading < 'malformed;' AND stage <> 'reformat' AND stage NOT LIKE 'reread:%'"
     f" AND {_of_plan('?3')} ORDER BY id"
 )
@@ -256,7 +256,7 @@ def attempt_row(id_: int, attempt: Attempt) -> tuple[Any, ...]:
     return (
         id_, attempt.request_id, b"".join(attempt.keys), attempt.judge, attempt.model, attempt.model_id,
         attempt.served_model, attempt.system_fingerprint, attempt.stage, attempt.try_, attempt.state, attempt.error,
-        attempt.status, attempt.finish_reason, attempt.answer_text, attempt.reasoning_text, attempt.refusal_text,
+        attempt.status, attempt.finish_reason, attempt.judge_reply, attempt.reasoning_text, attempt.refusal_text,
         *usage_row(attempt.usage), attempt.latency_s, attempt.retry_after_s, 0, attempt.sent_at, attempt.worker,
         attempt.reading, attempt.parser_version, attempt.same_verdict,
     )  # fmt: skip

@@ -1,11 +1,12 @@
 """Writes a run's results in the formats of other tools.
 
-Every format has the columns of `result_frames.COLUMNS`, but for `longmemeval`: rows of the official result file, one
+Every format has the columns of the published results, but for `longmemeval`: rows of the official result file, one
 system judged by one judge model, in which a row without a verdict has no place; those are left out and counted.
 """
 
+import codecs
 import difflib
-import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ import orjson
 import polars as pl
 import polars.selectors as cs
 
-from judges import STATES, Judge, text_of
+from judges import STATES, Judge
 from runner.config import RunConfig
 from runner.dataset import Staged
 from runner.errors import InputError
@@ -26,14 +27,15 @@ from runner.filesystem import replace_file
 from runner.ledger.ledger import Ledger
 
 from .parquet_writer import write_parquet
-from .result_frames import COLUMNS, judgment_frames
+from .result_frames import judgment_frames, result_columns
 
 Format = Literal["jsonl", "csv", "parquet", "longmemeval"]
 Reading = Literal["official", "strict"]
 
 _TIMES = cs.datetime().dt.to_string("%Y-%m-%dT%H:%M:%S%.6fZ")
 """Times as ISO 8601 text: zone names need a database that not every machine has."""
-_FORMULA = r"^[=+\-@]"
+_SPREADSHEET_TIMES = cs.datetime().dt.to_string("%Y-%m-%d %H:%M:%S")
+_FORMULA = r"^[=+\-@\t\r]"
 """A spreadsheet would run such a cell."""
 
 
@@ -65,14 +67,16 @@ def export_results(
     to: Path | None = None,
     select: Selection = Selection(),
     reading: Reading = "strict",
+    texts: bool = True,
 ) -> ExportResult:
-    """Write the selected results to a file, replaced in one step, or to stdout."""
+    """Write the selected results to a file, replaced in one step, or to stdout; `texts=False`: without long texts."""
     if reading == "official" and format != "longmemeval":
         raise InputError("--reading chooses the labels of --format longmemeval; the other formats hold both readings")
+    if format == "longmemeval" and not texts:
+        raise InputError("--no-texts: rows of --format longmemeval hold the response")
     select = _check(select, ledger, staged, only_one=format == "longmemeval")
-    tables = judgment_frames(
-        staged, ledger, config, judges, judge=select.judge, model=select.model, fields=format == "longmemeval"
-    )
+    columns = result_columns(config, judges, staged, texts=texts)
+    tables = judgment_frames(staged, ledger, config, judges, judge=select.judge, model=select.model, columns=columns)
     conditions = [pl.col("system") == select.system] if select.system else []
     conditions += [pl.col("state").is_in(select.states)] if select.states else []
     selected = (table.filter(conditions) if conditions else table for table in tables)
@@ -85,9 +89,12 @@ def export_results(
         raise InputError("--format parquet needs a file: give --to FILE")
     with _output(to) as file:
         if format == "parquet":
-            return ExportResult(write_parquet(file, selected, COLUMNS), 0)
-        write = _write_csv if format == "csv" else _write_jsonl
-        return ExportResult(write(selected, file, config), 0)
+            return ExportResult(write_parquet(file, selected, columns.schema), 0)
+        if format == "csv":
+            # A spreadsheet takes a file without the mark for one in the machine's own encoding; a pipe wants none.
+            file.write(codecs.BOM_UTF8 if to is not None else b"")
+            return ExportResult(_write_csv(selected, file, config, columns.schema), 0)
+        return ExportResult(_write_jsonl(selected, file, config), 0)
 
 
 def _check(select: Selection, ledger: Ledger, staged: Staged, only_one: bool) -> Selection:
@@ -125,7 +132,7 @@ def _write_jsonl(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConf
     return rows
 
 
-def _write_csv(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig) -> int:
+def _write_csv(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig, schema: Mapping[str, Any]) -> int:
     labels = {name: label.type for name, label in config.items.labels.items()}
 
     def as_json(column: str, convert: Callable[[Any], Any]) -> pl.Expr:
@@ -135,15 +142,16 @@ def _write_csv(tables: Iterator[pl.DataFrame], file: BinaryIO, config: RunConfig
 
         return pl.col(column).map_batches(text, return_dtype=pl.String)
 
-    converts: dict[str, Callable[[Any], Any]] = {"scores": _mapping, "labels": lambda entries: _labels(entries, labels)}
-    converts |= dict.fromkeys(("notes", "slices", "injection_signs"), list)
+    maps = as_json("scores", _mapping), as_json("labels", lambda entries: _labels(entries, labels))
+    lists = pl.col(pl.List(pl.String)).list.join("; ")
     strings = pl.col(pl.String)
     safe = pl.when(strings.str.contains(_FORMULA)).then("'" + strings).otherwise(strings).name.keep()
+    names = {name: f"'{name}" for name in schema if re.match(_FORMULA, name)}
     rows = 0
     # One without rows first, for the header.
-    for place, table in enumerate(chain([pl.DataFrame(schema=COLUMNS)], tables)):
-        plain = table.with_columns(_TIMES, *(as_json(column, convert) for column, convert in converts.items()))
-        plain.with_columns(safe).write_csv(file, include_header=place == 0)
+    for place, table in enumerate(chain([pl.DataFrame(schema=schema)], tables)):
+        plain = table.with_columns(_SPREADSHEET_TIMES, lists, *maps)
+        plain.with_columns(safe).rename(names).write_csv(file, include_header=place == 0)
         rows += len(table)
     return rows
 
@@ -160,7 +168,7 @@ def _write_longmemeval(
                 continue
             official = {
                 "question_id": row["question_id"],
-                "hypothesis": text_of(json.loads(row["fields"]).get("response")),
+                "hypothesis": row["response"] or "",
                 "autoeval_label": {"model": row["model_id"], "label": judged},
             }
             file.write(orjson.dumps(official) + b"\n")

@@ -17,7 +17,7 @@ from runner.errors import StoppedEarly
 from runner.filesystem import disk_full_error, is_full, replace_directory, write_durably
 from runner.ledger.ledger import Ledger
 
-from .result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, judgment_frames
+from .result_frames import ATTEMPT_COLUMNS, attempt_frames, judgment_frames, result_columns
 
 ROWS_PER_PART = 1_000_000
 """A part is closed by the first frame that reaches this."""
@@ -29,8 +29,10 @@ def publish_results(
     directory: Path, config: RunConfig, judges: Mapping[str, Judge], staged: Staged, ledger: Ledger
 ) -> None:
     """Write `results/` and `attempts/` of a run directory anew from its ledger."""
-    write_parts(directory / "results", judgment_frames(staged, ledger, config, judges), COLUMNS)
-    write_parts(directory / "attempts", attempt_frames(ledger), ATTEMPT_COLUMNS)
+    columns = result_columns(config, judges, staged)
+    frames = judgment_frames(staged, ledger, config, judges, columns=columns)
+    write_parts(directory / "results", frames, columns.schema)
+    write_parts(directory / "attempts", attempt_frames(ledger, config=config), ATTEMPT_COLUMNS)
 
 
 def publish_if_changed(

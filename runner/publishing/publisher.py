@@ -11,6 +11,7 @@ import platform
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +30,16 @@ from .destination import DestinationError, open_destination
 from .mirror import ATTEMPTS, COMPLETE, EDITION, RENEWED, Entry, LostOwnership, Mirror, edition_folder, files_of
 from .parquet_writer import parquet
 from .restore import RestoredLedger, restore_ledger
-from .result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, segment_frames
+from .result_columns import LEAST_ROWS
+from .result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, result_columns, segment_frames
 
 PERIOD_S = 20.0
 """Between segments; what is judged meanwhile and the time to write it are what a lost machine loses."""
 LAST_CALL_S = 2.0
 """How long the aggregator is waited for when the judging is over: it may be away, and `finish` does what is left."""
 ROWS = 20_000
-"""Attempts, and judgments, of a segment."""
+"""Attempts, and judgments, of a segment; fewer where the items are long, since a segment's files stand in memory."""
+SEGMENT_BYTES = 128 * 1024 * 1024
 
 log = structlog.get_logger()
 
@@ -52,7 +55,6 @@ class Publisher:
         if config.publish is not None:
             self.mirror = Mirror(open_destination(config.publish, base, config.name, run.path))
         self._claimed = self._looked = False
-        self._items: Staged | None = None
         self._troubled = False
         self._writing: asyncio.Future[None] | None = None
         self.published: str | None = None
@@ -114,7 +116,7 @@ class Publisher:
             return
         try:
             self._begin(ledger, judging=False)
-            while (segment := ledger.segments.begin_segment(ROWS)) is not None:
+            while (segment := ledger.segments.begin_segment(self._segment_rows)) is not None:
                 self._write_segment(self.mirror, segment, ledger)
                 ledger.segments.finish_segment(segment.number)
             if self.published is not None:
@@ -186,7 +188,7 @@ class Publisher:
     async def _publish_next(self, aggregator: AggregatorHandle, mirror: Mirror) -> bool:
         """Publish a segment; whether nothing is left for the moment."""
         try:
-            segment = await aggregator.begin_segment(ROWS)
+            segment = await aggregator.begin_segment(self._segment_rows)
             if segment is None:
                 return True
             self._writing = asyncio.ensure_future(asyncio.to_thread(self._write_from_file, mirror, segment))
@@ -213,11 +215,17 @@ class Publisher:
         with Ledger(self._run.ledger, read_only=True) as ledger:
             self._write_segment(mirror, segment, ledger)
 
+    @cached_property
+    def _items(self) -> Staged:
+        """Its own: the loop reads the same files at the same time."""
+        return load_staged(self._run.items)
+
+    @cached_property
+    def _segment_rows(self) -> int:
+        return min(ROWS, max(LEAST_ROWS, SEGMENT_BYTES // max(1, self._items.mean_row_bytes())))
+
     def _write_segment(self, mirror: Mirror, segment: Segment, ledger: Ledger) -> None:
         """Write a segment; what of it was written before a crash stays as it is."""
-        if self._items is None:
-            # Its own: the loop reads the same files at the same time.
-            self._items = load_staged(self._run.items)
         state = ledger.segments.state()
         assert state is not None
         folder = edition_folder(segment.edition, segment.revision)
@@ -239,9 +247,13 @@ class Publisher:
 
     def _content(self, name: str, segment: Segment, ledger: Ledger, items: Staged) -> bytes:
         if name.startswith(ATTEMPTS):
-            return parquet(attempt_frames(ledger, after=segment.after, until=segment.until), ATTEMPT_COLUMNS)
-        renewed = name.startswith(RENEWED)
-        return parquet(segment_frames(items, ledger, self._config, self._judges, renewed=renewed), COLUMNS)
+            attempts = attempt_frames(ledger, after=segment.after, until=segment.until, config=self._config)
+            return parquet(attempts, ATTEMPT_COLUMNS)
+        of = items, ledger, self._config, self._judges
+        if name.startswith(RENEWED):
+            return parquet(segment_frames(*of, renewed=True), COLUMNS)
+        columns = result_columns(self._config, self._judges, items)
+        return parquet(segment_frames(*of, columns=columns), columns.schema)
 
     def _write_manifest(self, mirror: Mirror, results: str | None = None) -> None:
         """Publishes the run's manifest; `results`: the folder of the edition that is complete from now on."""

@@ -13,7 +13,7 @@ import json
 import platform
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from runner.ledger.segments import Published
 
 from .destination import DestinationError
 from .mirror import ATTEMPTS, EDITION, RENEWED, RESULTS, Entry, LostOwnership, Mirror
+from .result_frames import ATTEMPT_COLUMNS, COLUMNS
 
 _RETIRED = ("shard", "position", "key", *schema.OUTCOME_COLUMNS, "judge", "model", "repeat", "retired_at")
 _ADD_RETIRED = f"INSERT OR REPLACE INTO retired ({', '.join(_RETIRED)}) VALUES ({', '.join('?' * len(_RETIRED))})"
@@ -130,7 +131,7 @@ class _LedgerFiller:
     def add_attempts(self) -> None:
         for name in self._mirror.place.names(ATTEMPTS):
             with self._db.transaction():
-                self._db.change_many(_ADD_ATTEMPT, (_attempt(row) for row in self._rows(name)))
+                self._db.change_many(_ADD_ATTEMPT, (_attempt(row) for row in self._rows(name, ATTEMPT_COLUMNS)))
 
     def add_judgments(self) -> tuple[int, int]:
         """The judgment of each trial, the newest; the last edition and revision that were begun."""
@@ -151,7 +152,7 @@ class _LedgerFiller:
         files += [(_renewed(name), 0, name) for name in renewed if _renewed(name) <= revision]
         for *_, name in sorted(files):
             with self._db.transaction():
-                self._db.change_many(_ADD_RETIRED, (_judgment(row) for row in self._rows(name)))
+                self._db.change_many(_ADD_RETIRED, (_judgment(row) for row in self._rows(name, COLUMNS)))
         if unfinished := [name for name in renewed if _renewed(name) > revision]:
             revision = max(map(_renewed, unfinished))
             self._settle(revision, unfinished)
@@ -162,7 +163,7 @@ class _LedgerFiller:
         changes = RevisionDiff(lambda place: None)
         with self._db.transaction():
             for name in names:
-                for row in self._rows(name):
+                for row in self._rows(name, COLUMNS):
                     judgment = _judgment(row)
                     key = bytes.fromhex(row["key"])
                     old = self._db.rows(_OLD, key)
@@ -172,12 +173,12 @@ class _LedgerFiller:
                     self._db.change(_ADD_RETIRED, *judgment)
             add_revision(self._db, Revision(revision, RETRY, time.time(), PARSER_VERSION, changes.document()))
 
-    def _rows(self, name: str) -> Iterator[Row]:
+    def _rows(self, name: str, columns: Iterable[str]) -> Iterator[Row]:
         content = self._mirror.place.read(name)
         if content is None:
             raise DestinationError(f"{self._mirror.place.url}/{name}: has just been taken away")
         with pq.ParquetFile(io.BytesIO(content)) as file:
-            for batch in file.iter_batches(batch_size=ROWS_AT_ONCE):
+            for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=list(columns)):
                 yield from batch.to_pylist()
 
 
@@ -199,6 +200,7 @@ def _attempt(row: Row) -> tuple[Any, ...]:
         "keys": bytes.fromhex("".join(row["keys"])),
         "late_duplicate": int(row["late_duplicate"]),
         "sent_at": row["sent_at"].timestamp(),
+        "cost_usd": row["cost_usd"] or 0.0,
     }
     return tuple(own[name] if name in own else row[name] for name in schema.ATTEMPT_COLUMNS)
 
@@ -214,6 +216,7 @@ def _judgment(row: Row) -> tuple[Any, ...]:
         "attempt": row["attempt_id"],
         "official": row["official_reading"],
         "judged_at": row["judged_at"].timestamp(),
+        "cost_usd": row["cost_usd"] or 0.0,
         "retired_at": time.time(),
     }
     return tuple(own[name] if name in own else row[name] for name in _RETIRED)

@@ -1,7 +1,8 @@
 """The results and attempts of a run as frames: a row per planned trial, its item joined with its judgment.
 
 Everything that reads a run (metrics, export, Parquet, Python) reads these frames, so that a column means the same
-everywhere. A frame holds some tens of thousands of trials; memory does not grow with the run. Columns are only added.
+everywhere. A frame holds some tens of thousands of trials, fewer where their items are long; memory does not grow with
+the run.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,33 +18,28 @@ from runner.ledger.ledger import Ledger
 from runner.ledger.schema import ALL_SHARDS, USAGE_COLUMNS
 from runner.messages import Shard
 
-TIME = pl.Datetime("us", "UTC")
-SCORES = pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
-LABELS = pl.List(pl.Struct({"key": pl.String, "value": pl.String}))
-"""Labels of all types share one map; a value that is no string stands as JSON writes it (`true`, `3.5`)."""
+from .result_columns import IDENTITY, LABELS, OUTCOME, SCORES, TIME, ResultColumns
 
-_USAGE: dict[str, Any] = dict.fromkeys(USAGE_COLUMNS, pl.Float64)
+_USAGE: dict[str, Any] = dict.fromkeys(USAGE_COLUMNS, pl.Int64) | {"cost_usd": pl.Float64}
 COLUMNS: dict[str, Any] = {
-    "key": pl.String, "run": pl.String, "revision": pl.Int64,
-    "item_id": pl.String, "question_id": pl.String, "system": pl.String, "group": pl.String,
-    "judge": pl.String, "judge_fingerprint": pl.String, "template": pl.String,
-    "model": pl.String, "model_id": pl.String, "served_model": pl.String, "system_fingerprint": pl.String,
-    "repeat": pl.Int64,
-    "state": pl.String, "reason": pl.String, "verdict": pl.String, "scores": SCORES, "labels": LABELS,
-    "answer_text": pl.String, "reasoning_text": pl.String, "finish_reason": pl.String,
-    "stage": pl.String, "notes": pl.List(pl.String), "parser_version": pl.String, "structured": pl.String,
-    "request_id": pl.String, "batch_size": pl.Int64, "batch_position": pl.Int64, "bisect_depth": pl.Int64,
-    "official_reading": pl.Boolean, "attempts": pl.Int64, **_USAGE, "latency_s": pl.Float64,
+    **IDENTITY, **OUTCOME,
+    "judge_reply": pl.String, "reasoning_text": pl.String, "finish_reason": pl.String,
+    "stage": pl.String, "notes": pl.List(pl.String),
+    "verdict": pl.String, "scores": SCORES, "labels": LABELS,
+    "key": pl.String, "run": pl.String, "revision": pl.Int64, "judge_fingerprint": pl.String, "template": pl.String,
+    "model_id": pl.String, "served_model": pl.String, "system_fingerprint": pl.String, "structured": pl.String,
+    "parser_version": pl.String, "request_id": pl.String, "batch_size": pl.Int64, "batch_position": pl.Int64,
+    "bisect_depth": pl.Int64, "official_reading": pl.Boolean, "attempts": pl.Int64, **_USAGE, "latency_s": pl.Float64,
     "injection_suspect": pl.Boolean, "is_control": pl.Boolean, "judged_at": TIME, "worker": pl.String,
     "slices": pl.List(pl.String), "injection_signs": pl.List(pl.String), "attempt_id": pl.Int64,
 }  # fmt: skip
-"""Column → type of every results frame, of `results/*.parquet` and of exports; `state` is null while not judged."""
+"""Column → type of every results frame; `state` is null while not judged. `ResultColumns` has what a run adds."""
 
 ATTEMPT_COLUMNS: dict[str, Any] = {
     "request_id": pl.String, "keys": pl.List(pl.String), "judge": pl.String,
     "model": pl.String, "model_id": pl.String, "served_model": pl.String, "system_fingerprint": pl.String,
     "stage": pl.String, "try": pl.Int64, "state": pl.String, "error": pl.String, "status": pl.Int64,
-    "finish_reason": pl.String, "answer_text": pl.String, "reasoning_text": pl.String, "refusal_text": pl.String,
+    "finish_reason": pl.String, "judge_reply": pl.String, "reasoning_text": pl.String, "refusal_text": pl.String,
     **_USAGE, "latency_s": pl.Float64, "retry_after_s": pl.Float64, "late_duplicate": pl.Boolean,
     "sent_at": TIME, "worker": pl.String, "reading": pl.String, "parser_version": pl.String,
     "same_verdict": pl.Boolean, "attempt_id": pl.Int64,
@@ -63,6 +59,13 @@ _LEDGER_TYPES: dict[str, Any] = {
 """How the ledger's columns come."""
 
 
+def result_columns(
+    config: RunConfig, judges: Mapping[str, Judge], staged: Staged, *, texts: bool = True
+) -> ResultColumns:
+    """The columns of a run's published results; `texts=False`: without the long texts."""
+    return ResultColumns(COLUMNS, config, judges, staged, texts=texts)
+
+
 def judgment_frames(
     staged: Staged,
     ledger: Ledger,
@@ -72,38 +75,48 @@ def judgment_frames(
     *,
     judge: str | None = None,
     model: str | None = None,
-    fields: bool = False,
+    columns: ResultColumns | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """Every planned trial in the plan's order, or of one judge or model only; `fields` adds the items' fields."""
+    """Every planned trial in the plan's order, or of one judge or model only; `columns`: with the run's own."""
     shards = [
         row.shard for row in ledger.shards() if judge in (None, row.shard.judge) and model in (None, row.shard.model)
     ]
+    if columns is not None:
+        rows_per_frame = min(rows_per_frame, columns.rows_per_frame)
     for part in _parts(shards, rows_per_frame):
-        planned = _planned(part, staged, judges, fields)
+        planned = _planned(part, staged, judges, columns)
         frame = planned.join(_judgments(part, ledger), on=("shard", "position"), how="left", maintain_order="left")
-        yield _readable(frame, config, judges).select(*COLUMNS, *(["fields"] if fields else []))
+        yield _readable(frame, config, judges, columns)
 
 
 def segment_frames(
-    staged: Staged, ledger: Ledger, config: RunConfig, judges: Mapping[str, Judge], *, renewed: bool = False
+    staged: Staged,
+    ledger: Ledger,
+    config: RunConfig,
+    judges: Mapping[str, Judge],
+    *,
+    renewed: bool = False,
+    columns: ResultColumns | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """The judgments of the ledger's marked segment, as `frames` has them; or the new outcomes of a retry in it."""
+    """The judgments of the ledger's marked segment, as `judgment_frames` has them; or a retry's new outcomes in it."""
     judged = _typed(*ledger.segments.rows(renewed=renewed)).drop("template")
     concerned = set(judged["shard"].unique())
     shards = [row.shard for row in ledger.shards() if row.shard.id in concerned]
-    for part in _parts(shards, ROWS_PER_FRAME):
-        planned = _planned(part, staged, judges, fields=False)
+    for part in _parts(shards, ROWS_PER_FRAME if columns is None else columns.rows_per_frame):
+        planned = _planned(part, staged, judges, columns)
         frame = planned.join(judged, on=("shard", "position"), how="inner", maintain_order="left")
-        yield _readable(frame, config, judges).select(*COLUMNS)
+        yield _readable(frame, config, judges, columns)
 
 
-def _readable(frame: pl.DataFrame, config: RunConfig, judges: Mapping[str, Judge]) -> pl.DataFrame:
+def _readable(
+    frame: pl.DataFrame, config: RunConfig, judges: Mapping[str, Judge], columns: ResultColumns | None
+) -> pl.DataFrame:
     """Planned trials joined with their judgments, in the columns of results."""
     models = {entry.name: entry.model for entry in config.models}
     fingerprints = {name: each.fingerprint for name, each in judges.items()}
     frame = _decoded(frame, "scores", SCORES, lambda text: _entries(text, float))
     frame = _decoded(frame, "notes", pl.List(pl.String), orjson.loads)
-    return frame.with_columns(
+    frame = frame.with_columns(
         pl.col("key").bin.encode("hex"),
         pl.lit(config.name).alias("run"),
         pl.col("judge").replace_strict(fingerprints, return_dtype=pl.String).alias("judge_fingerprint"),
@@ -111,8 +124,10 @@ def _readable(frame: pl.DataFrame, config: RunConfig, judges: Mapping[str, Judge
         pl.col("official").cast(pl.Boolean).alias("official_reading"),
         (pl.col("injection_signs").list.len() > 0).alias("injection_suspect"),
         pl.col("attempt").alias("attempt_id"),
+        _cost(config),
         _time("judged_at"),
     )
+    return frame.select(*COLUMNS) if columns is None else columns.complete(frame)
 
 
 def attempt_frames(
@@ -121,10 +136,11 @@ def attempt_frames(
     before: int = ALL_SHARDS,
     after: int = 0,
     until: int = ALL_ATTEMPTS,
+    config: RunConfig | None = None,
 ) -> Iterator[pl.DataFrame]:
     """Every request as made, in the order of recording; without those for trials of the shards from `before` on.
 
-    `after` and `until`: of these ids only, the first exclusive.
+    `after` and `until`: of these ids only, the first exclusive. `config`: to leave costs without a price empty.
     """
     while after < until:
         columns, rows = ledger.attempt_rows(after, min(rows_per_frame, until - after), before)
@@ -138,10 +154,18 @@ def attempt_frames(
                 pl.col("late_duplicate", "same_verdict").cast(pl.Boolean),
                 pl.col("id").alias("attempt_id"),
                 _time("sent_at"),
+                pl.col("cost_usd") if config is None else _cost(config),
             )
             .filter(pl.col("attempt_id") <= until)
             .select(*ATTEMPT_COLUMNS)
         )
+
+
+def _cost(config: RunConfig) -> pl.Expr:
+    """The cost; null where no price is known, instead of nothing."""
+    priced = [model.name for model in config.asked_models if model.price is not None]
+    cost = pl.col("cost_usd")
+    return pl.when((cost > 0) | pl.col("model").is_in(priced)).then(cost).alias("cost_usd")
 
 
 def _time(column: str) -> pl.Expr:
@@ -168,14 +192,19 @@ def _parts(shards: Sequence[Shard], rows_per_frame: int) -> Iterator[list[Shard]
         yield part
 
 
-def _planned(shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge], fields: bool) -> pl.DataFrame:
+def _planned(
+    shards: Sequence[Shard], staged: Staged, judges: Mapping[str, Judge], own: ResultColumns | None
+) -> pl.DataFrame:
     """The trials of some shards with their items."""
     first = min(shard.first_row for shard in shards)
     rows = max(shard.first_row + shard.rows for shard in shards) - first
     names = sorted({shard.judge for shard in shards})
-    columns = ["row", "id", "question_id", "system", "group", "labels", *(["fields"] if fields else [])]
+    fields = ["fields"] if own is not None and own.needs_fields else []
+    columns = ["row", "id", "question_id", "system", "item_group", "labels", *fields]
     columns += [f"{kind}:{name}" for kind in ("template", "suspect") for name in names]
     items = staged.frame(first, rows, columns)
+    if own is not None and fields:
+        items = own.add_fields(items)
     items = _decoded(items, "labels", LABELS, lambda text: _entries(text, _label_text))
     for name in names:
         slices = _slices(judges[name], first, len(items), staged)
@@ -218,7 +247,7 @@ def _slices(judge: Judge, first: int, rows: int, staged: Staged) -> pl.Series:
     return pl.Series([list(member) for member in distinct], dtype=pl.List(pl.String)).gather(places)
 
 
-def _entries(data: str | bytes, convert: Callable[[Any], Any]) -> list[dict[str, Any]]:
+def _entries(data: str, convert: Callable[[Any], Any]) -> list[dict[str, Any]]:
     values = orjson.loads(data).items()
     return [{"key": name, "value": convert(value)} for name, value in values if value is not None]
 

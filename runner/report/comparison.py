@@ -1,6 +1,6 @@
 """Two systems of a run side by side, as frames: how far they are apart, and the questions that flip.
 
-Over everything that is judged so far, published or not, in two passes of bounded frames: what is kept is a row for each
+Over everything that is judged so far, published or not, a frame at a time: what is kept is a row for each
 question, and the texts of those that flip.
 """
 
@@ -23,6 +23,7 @@ from runner.publishing.result_frames import judgment_frames
 from runner.stats.counting import explode_map
 from runner.stats.paired import compare_two
 
+_ROWS = 20_000
 _KEYS = ["judge", "model", "score"]
 DIFFERENCE_COLUMNS: dict[str, Any] = {
     **dict.fromkeys([*_KEYS, "first", "second"], pl.String), "questions": pl.Int64,
@@ -64,7 +65,7 @@ def flips(run: Parts, first: str, second: str) -> pl.DataFrame:
     differing = both.with_columns(difference=pl.col("first_value") - pl.col("second_value")).filter(
         pl.col("difference") != 0
     )
-    texts = _texts(run, (first, second), set(differing["question_id"]))
+    texts = _texts(run[2], (first, second), set(differing["question_id"]))
     of_first, of_second = (
         texts.filter(pl.col("system") == system).rename({"item_id": f"{name}_item_id", "response": f"{name}_response"})
         for name, system in (("first", first), ("second", second))
@@ -88,9 +89,9 @@ def _check_systems(run: Parts, first: str, second: str) -> None:
         raise InputError("the rows have neither question nor question_id: map one, so that systems can be paired")
 
 
-def _frames(run: Parts, fields: bool = False) -> Iterator[pl.DataFrame]:
+def _frames(run: Parts) -> Iterator[pl.DataFrame]:
     config, judges, staged, ledger = run
-    frames = judgment_frames(staged, ledger, config, judges, fields=fields)
+    frames = judgment_frames(staged, ledger, config, judges)
     return (frame.filter(~pl.col("is_control")) for frame in frames)
 
 
@@ -106,11 +107,12 @@ def _sums(frames: Iterable[pl.DataFrame], systems: tuple[str, str]) -> pl.DataFr
     return total.sort(keys)
 
 
-def _texts(run: Parts, systems: tuple[str, str], questions: set[str]) -> pl.DataFrame:
+def _texts(staged: Staged, systems: tuple[str, str], questions: set[str]) -> pl.DataFrame:
     """question_id, system, item_id, question, reference and response; of several answers the first."""
     rows: dict[tuple[str, str], tuple[str | None, ...]] = {}
-    for frame in _frames(run, fields=True):
-        own = frame.filter(pl.col("system").is_in(systems)).select("question_id", "system", "item_id", "fields")
+    for first in range(0, staged.rows, _ROWS):
+        frame = staged.frame(first, min(_ROWS, staged.rows - first), ["question_id", "system", "id", "fields"])
+        own = frame.filter(pl.col("system").is_in(systems)).select("question_id", "system", "id", "fields")
         for question, system, item_id, data in own.iter_rows():
             if question in questions and (question, system) not in rows:
                 fields = orjson.loads(data)

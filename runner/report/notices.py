@@ -97,7 +97,7 @@ def _judge_notices(report: Report) -> Iterator[str]:
 def _item_notices(report: Report) -> Iterator[str]:
     if report.rejects:
         rows = counted(report.rejects, "input row was rejected and is", "input rows were rejected and are")
-        yield f"{rows} listed in items/rejects.jsonl."
+        yield f"{rows} listed in items/_rejects.jsonl."
     if report.duplicates:
         rows = counted(report.duplicates, "input row repeats an item", "input rows repeat items")
         yield f"{rows} word for word: such an item counts once."

@@ -10,7 +10,7 @@ import io
 import shlex
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from rich import box
@@ -24,7 +24,6 @@ from runner.errors import InputError
 
 from .answer import COST, JUDGE, PAIRED, Sentence, sentences
 from .formatting import INTERVAL, Table, TableColumn
-from .markdown import to_markdown
 from .model import Report
 from .notices import notices
 from .overview import comparison_overview, headline, score_overview
@@ -75,22 +74,6 @@ def to_text(report: Report, full: bool = False) -> str:
     with console.capture() as captured:
         to_terminal(report, console, full=full)
     return captured.get()
-
-
-class DisplayedReport(Report):
-    """The report that Python users hold: it prints as the command does, and shows itself in a notebook."""
-
-    __slots__ = ()
-
-    @classmethod
-    def of(cls, report: Report) -> DisplayedReport:
-        return cls(**{field.name: getattr(report, field.name) for field in fields(report)})
-
-    def __str__(self) -> str:
-        return to_text(self)
-
-    def _repr_markdown_(self) -> str:
-        return to_markdown(self)
 
 
 class _Printer:

@@ -52,7 +52,7 @@ class TrialSums:
 
 def _empty_items(staged: Staged) -> pl.DataFrame:
     """System and id of the items without an answer."""
-    response = pl.col("fields").cast(pl.String).str.json_path_match("$.response").fill_null("")
+    response = pl.col("fields").str.json_path_match("$.response").fill_null("")
     return pl.concat(
         staged.frame(first, _ROWS, ["system", "id", "fields"])
         .filter(~response.str.contains(f"[^\\s{INVISIBLE}]"))

@@ -172,7 +172,7 @@ class _Shard:
             return None
         how = reformat_of(self._judge.reads, read.size)
         text = text_to_copy_from(read.outcome, _reply(read.attempt))
-        verdict = None if how is None or text is None else how.accept(copy["answer_text"], text)
+        verdict = None if how is None or text is None else how.accept(copy["judge_reply"], text)
         reading = None if verdict is None else REFORMAT
         if copy["reading"] != reading:
             self._readings[copy["id"]] = (reading, copy["parser_version"], None, copy["id"])
@@ -216,7 +216,7 @@ class _Shard:
             after = replace(after, template=before.template, structured=before.structured, judged_at=before.judged_at)
             attempt = decides.attempt["id"]
         if read and before.official is not None:
-            after = replace(after, official=self._judge.official(read[0].attempt["answer_text"]))
+            after = replace(after, official=self._judge.official(read[0].attempt["judge_reply"]))
         self._record_rereads(before.position, None if after.verdict is None else json.loads(after.verdict))
         old_state, new_state = _state_of(before), _state_of(after)
         self._changes.add(judge_model, old_state, new_state, (self._shard.id, before.position), before.key)
@@ -236,7 +236,7 @@ class _Shard:
         if decides is None:
             return []
         key, past = self._waiting[position]
-        history = replace(past, official=self._judge.official(read[0].attempt["answer_text"]))
+        history = replace(past, official=self._judge.official(read[0].attempt["judge_reply"]))
         judgment = self._judgment(position, key, history, decides, request_notes(self._judge_model.json_hint, history))
         judge_model = self._shard.judge, self._shard.model
         self._changes.add(judge_model, WAITING, _state_of(judgment), (self._shard.id, position), key)
@@ -291,7 +291,7 @@ def _deciding(old: StoredJudgment, read: Sequence[_Read]) -> _Read | None:
 
 
 def _reply(attempt: Row) -> Reply:
-    return Reply(attempt["answer_text"], attempt["finish_reason"], attempt["refusal_text"], attempt["reasoning_text"])
+    return Reply(attempt["judge_reply"], attempt["finish_reason"], attempt["refusal_text"], attempt["reasoning_text"])
 
 
 def _keys(attempt: Row) -> list[bytes]:

@@ -54,7 +54,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
 """Table → the columns that tell its rows apart; all others are counts or sums."""
 
 _COLUMNS = (
-    *(*RESULT, "group", "slices", "state", "reason", "stage", "verdict", "scores", "labels", "notes", "question_id"),
+    *(*RESULT, "slices", "state", "reason", "stage", "verdict", "scores", "labels", "notes", "question_id"),
     *("served_model", "system_fingerprint", "parser_version", "structured", "official_reading", "attempts"),
     *("request_id", "batch_size", "batch_position", "latency_s", "injection_signs"),
 )
@@ -156,6 +156,7 @@ def _describe(frame: pl.DataFrame) -> pl.DataFrame:
     read = pl.col("state").is_in(("scored", "malformed", "refused")) & pl.col("request_id").is_not_null()
     return frame.select(
         *_COLUMNS,
+        pl.col("item_group").alias("group"),
         pl.col("question_id").hash().alias("question"),
         pl.col("request_id").is_not_null().alias("requested"),
         control.alias("is_control"),
@@ -323,10 +324,10 @@ def count_echoes(frames: Iterable[pl.DataFrame], examples: Mapping[str, str]) ->
     total = pl.DataFrame(schema=schema)
     texts = [(judge, "".join(text.split())) for judge, text in examples.items()]
     wanted = pl.DataFrame(texts, schema={"judge": pl.String, "example": pl.String}, orient="row")
-    echo = pl.col("answer_text").str.replace_all(r"\s+", "") == pl.col("example")
+    echo = pl.col("judge_reply").str.replace_all(r"\s+", "") == pl.col("example")
     for frame in frames:
         counted = (
-            frame.filter((pl.col("state") == "ok") & pl.col("answer_text").is_not_null())
+            frame.filter((pl.col("state") == "ok") & pl.col("judge_reply").is_not_null())
             .with_columns(pl.col("keys").list.len().cast(pl.Int64).alias("size"))
             .filter(pl.col("size") > 0)
             .join(wanted, on="judge")

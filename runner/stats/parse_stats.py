@@ -51,10 +51,10 @@ class Call(NamedTuple):
     same_verdict: int | None
     """Of rereads: whether they say what the judgment says."""
     n: int
-    input_tokens: float
-    cached_tokens: float
-    output_tokens: float
-    reasoning_tokens: float
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
     cost_usd: float
 
     @property

@@ -72,20 +72,21 @@ class JudgeRequest:
 
     def with_attempts(self, count: int, usage: Usage = NO_USAGE) -> JudgeRequest:
         """The same after so many more attempts, be they of the reformat model, which took `usage`."""
-        share = usage.shared(len(self.trials))
-        histories = (replace(h, attempts=h.attempts + count, usage=h.usage + share) for h in self.histories)
+        histories = (
+            replace(h, attempts=h.attempts + count, usage=h.usage + usage.share(place, len(self.trials)))
+            for place, h in enumerate(self.histories)
+        )
         return replace(self, histories=tuple(histories))
 
     def with_reply(self, attempts: int, completion: Completion) -> JudgeRequest:
         """The same after so many more attempts, the last of which brought a reply."""
-        share = completion.usage.shared(len(self.trials))
         official = self.judge_model.judge.official(completion.text or "")
         histories = (
             replace(
-                h, attempts=h.attempts + attempts, usage=h.usage + share,
+                h, attempts=h.attempts + attempts, usage=h.usage + completion.usage.share(place, len(self.trials)),
                 official=official if h.official is None else h.official,
             )
-            for h in self.histories
+            for place, h in enumerate(self.histories)
         )  # fmt: skip
         return replace(self, histories=tuple(histories), notes=self.notes + completion.notes)
 
@@ -147,7 +148,7 @@ class JudgeRequest:
         return replace(
             self._attempt(try_, sent_at, "ok"),
             status=200, served_model=completion.served_model, system_fingerprint=completion.system_fingerprint,
-            finish_reason=completion.finish_reason, answer_text=completion.text, reasoning_text=completion.reasoning,
+            finish_reason=completion.finish_reason, judge_reply=completion.text, reasoning_text=completion.reasoning,
             refusal_text=completion.refusal, usage=completion.usage, latency_s=completion.latency_s,
             freed=self.bound if completion.counted else NOTHING,
         )  # fmt: skip

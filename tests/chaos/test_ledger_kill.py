@@ -39,7 +39,7 @@ while True:
     aggregator.record(Batch(
         "w", seq,
         tuple(Attempt(name, (key,), "j", "m", "id", "first", 1, "ok", 0.0, "w", usage=Usage(1, 0, 1, 0, 0.5),
-                      answer_text="yes " * 200) for name, key in zip(names, keys)),
+                      judge_reply="yes " * 200) for name, key in zip(names, keys)),
         tuple(Judgment(*trial, key, "scored", None, "{}", "{}", "t", "strict", (), "1", "off", 1, 1, 0, name, None,
                        1, Usage(), None, 0.0, "w") for trial, key, name in zip(trials, keys, names)),
         (PendingTrial(999, seq % shard_size, bytes(16), "parked", TrialProgress()),),

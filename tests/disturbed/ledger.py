@@ -11,7 +11,7 @@ from typing import Any
 Outcome = tuple[Any, ...]
 """State, verdict and scores of a trial."""
 
-_ATTEMPTS = "SELECT id, request_id, stage, try, state, answer_text FROM attempts"
+_ATTEMPTS = "SELECT id, request_id, stage, try, state, judge_reply FROM attempts"
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def test_a_sample_is_paired_stratified_resumed_and_grows_into_the_whole(work: Wo
         assert (first.report["planned"], first.report["complete"]) == (30, True)
         assert first.report["items"]["sample"] == {"items": 30, "of": 120, "requested": 30, "seed": 7}
         assert "A sample of 30 of 120 items, seed 7, was judged." in first.report["notices"]
-        assert Counter(drawn["group"]) == {"north": 10, "south": 10, "west": 10}
+        assert Counter(drawn["item_group"]) == {"north": 10, "south": 10, "west": 10}
         assert set(Counter(drawn["question_id"]).values()) == {2}
 
         assert work.run("--sample", "30", "--seed", "7").report == first.report

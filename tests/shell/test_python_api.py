@@ -70,19 +70,26 @@ def test_ten_dicts_are_judged_and_the_same_call_again_is_free(
     assert run.directory.name.startswith("yes-no-")
     scores = run.scores()
     assert scores.columns == [
-        "item_id", "question_id", "system", "group", "judge", "model", "repeat", "state", "correct",
+        "item_id", "question_id", "system", "item_group", "judge", "model", "repeat", "state", "correct",
     ]  # fmt: skip
     assert scores["item_id"].to_list() == [row["id"] for row in rows]
     assert scores["correct"].dtype == pl.Float64
     judgments = run.judgments()
-    assert dict(judgments.schema) == COLUMNS
+    assert COLUMNS.items() <= dict(judgments.schema).items()
+    assert judgments["response"].to_list() == [row["response"] for row in rows]
+    assert judgments["score_correct"].cast(pl.Float64).equals(scores["correct"])
+    assert not {"question", "response", "judge_reply"} & set(run.judgments(texts=False).columns)
     assert [{"correct": score == 1.0} for score in scores["correct"]] == [json.loads(v) for v in judgments["verdict"]]
     assert dict(run.attempts().schema) == ATTEMPT_COLUMNS
     assert run.attempts().height == 10
 
     report = run.report()
     assert repr(report) == "Report('yes-no': complete, 10 of 10 trials judged)"
-    assert report._repr_markdown_().startswith("# yes-no: complete")
+    assert "yes-no · complete · 10 of 10 trials" in report._repr_html_()
+    assert run.text() == str(report)
+    assert repr(run) == f"jurybox.Run('{run.directory}'): complete, 10 of 10 trials judged"
+    assert repr(jurybox.Run(folder / "none")) == f"jurybox.Run('{folder / 'none'}')"
+    assert run._repr_html_() == report._repr_html_()
     assert str(report).startswith("yes-no · complete · 10 of 10 trials")
     assert "\x1b" not in str(report)
 
@@ -94,7 +101,7 @@ def test_ten_dicts_are_judged_and_the_same_call_again_is_free(
 
     loaded = jurybox.load(run.directory)
     assert loaded.judgments().equals(judgments)
-    assert repr(loaded) == f"jurybox.Run('{run.directory}')"
+    assert repr(loaded) == repr(run)
     assert (run.directory.stat().st_mode & 0o777, (run.directory / "given.jsonl").stat().st_mode & 0o777) == (
         0o700,
         0o600,
@@ -270,7 +277,7 @@ def test_a_key_that_is_not_there_is_told_and_no_other_endpoint_gets_openai_s(fol
     with pytest.raises(jurybox.InputError, match="OPENAI_API_KEY"):
         jurybox.run(items([1]), judge="yes-no", model="m")
     run = jurybox.load(only_run(folder))
-    assert dict(run.judgments().schema) == COLUMNS
+    assert COLUMNS.items() <= dict(run.judgments().schema).items()
     assert run.report().planned == 2
     with pytest.raises(jurybox.InputError, match="holds no run"):
         jurybox.load(folder)

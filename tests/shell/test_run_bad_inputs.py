@@ -81,7 +81,7 @@ def test_damaged_inputs_stop_a_run_before_it_pays_or_are_left_out(tmp_path: Path
 
         skipped = work.run("--set", "items.on_bad=skip")
         assert skipped.status == 0, skipped.stderr
-        rejects = [json.loads(text) for text in (work.out / "items" / "rejects.jsonl").read_text().splitlines()]
+        rejects = [json.loads(text) for text in (work.out / "items" / "_rejects.jsonl").read_text().splitlines()]
         assert {Path(reject["file"]).name.split(".")[0] for reject in rejects} == {f"damaged-{n}" for n in range(6)}
         assert skipped.report["items"]["rejects"] == 6
         assert any("6 input rows were rejected" in notice for notice in skipped.report["notices"])

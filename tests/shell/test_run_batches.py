@@ -123,7 +123,7 @@ def test_columns_tell_the_batch_of_every_trial(work: Workspace) -> None:
     for (_,), request in others.group_by("request_id"):
         assert sorted(request["batch_position"]) == list(range(1, 11))
         # Tokens and money of the request are shared out over its trials.
-        assert len(set(request["input_tokens"])) == 1
+        assert max(request["input_tokens"]) - min(request["input_tokens"]) <= 1
     total = sum(row[0] for row in work.query("SELECT input_tokens FROM attempts"))
     assert frame["input_tokens"].sum() == pytest.approx(total)
     keys = {key for (text,) in work.query("SELECT hex(keys) FROM attempts") for key in re.findall(".{32}", text)}

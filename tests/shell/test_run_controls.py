@@ -131,7 +131,7 @@ def test_controls_are_reported_apart_and_change_no_result(work: Workspace, says:
     for row in made.iter_rows(named=True):
         prefix, kind, item = row["item_id"].split(":", 2)
         source = own[row["system"], item]
-        assert (prefix, row["question_id"], row["group"]) == ("control", source["question_id"], source["group"])
+        assert (prefix, row["question_id"], row["item_group"]) == ("control", source["question_id"], source["group"])
         text = f"Response: {CONTROLS[kind]}\n"
         assert any(source["question"] in prompt and text in prompt for prompt in sent(log))
         assert row["injection_suspect"] == (kind == "instruction")

@@ -89,7 +89,7 @@ def test_a_lost_directory_comes_back_from_a_bucket(work: Workspace, bucket: Buck
     assert again.isdisjoint(row["item_id"] for row in before.values())
     work.assert_each_trial_judged_once(len(ITEMS))
     after = {row["key"]: row for row in work.results().iter_rows(named=True)}
-    same = ("state", "verdict", "attempts", "cost_usd", "judged_at", "attempt_id", "worker", "answer_text")
+    same = ("state", "verdict", "attempts", "cost_usd", "judged_at", "attempt_id", "worker", "judge_reply")
     assert all(after[key][name] == row[name] for key, row in before.items() for name in same)
     assert work.query("SELECT sum(requests) FROM spend") == work.query("SELECT count(*) FROM attempts")
     names = bucket.names("mirrors/lost_one")

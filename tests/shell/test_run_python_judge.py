@@ -39,7 +39,7 @@ def test_an_error_in_a_judges_code_ends_that_trial_and_no_other(tmp_path: Path) 
     (failed,) = frame.filter(frame["state"] != "scored").to_dicts()
     assert (failed["item_id"], failed["state"], failed["reason"]) == ("q3-brook", "failed", "judge_code")
     # Its reply was paid for, and is kept with what went wrong.
-    assert failed["answer_text"] in ("yes", "no")
+    assert failed["judge_reply"] in ("yes", "no")
     assert work.query("SELECT error FROM attempts WHERE error IS NOT NULL") == [
         ("judge_code: ZeroDivisionError: division by zero",)
     ]

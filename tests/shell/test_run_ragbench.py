@@ -65,7 +65,7 @@ def test_the_published_rows(data: Path, tmp_path: Path) -> None:
     for row in rows:
         published, verdict = found[row["id"]], reply_of(row)
         assert published["state"] == "scored"
-        assert (published["system"], published["group"]) == (row["generation_model_name"], row["dataset_name"])
+        assert (published["system"], published["item_group"]) == (row["generation_model_name"], row["dataset_name"])
         for name in ("all_relevant_sentence_keys", "sentence_support_information", "all_utilized_sentence_keys"):
             assert published["verdict"][name] == verdict[name]
 

@@ -90,7 +90,7 @@ def test_the_replies_of_a_run_are_read_alike_by_hand(reported: tuple[Workspace, 
     """`jurybox read` says of every stored reply what the run did."""
     work, _ = reported
     rows = work.query(
-        "SELECT judge, answer_text, finish_reason, refusal_text, reasoning_text, reading FROM attempts"
+        "SELECT judge, judge_reply, finish_reason, refusal_text, reasoning_text, reading FROM attempts"
         " WHERE reading IS NOT NULL AND stage <> 'reformat'"
     )
     names = ("judge", "text", "finish_reason", "refusal", "reasoning")

@@ -64,7 +64,7 @@ def test_a_verdict_in_prose_is_copied_and_bought_no_second_time(work: Workspace,
         assert "reformat:judge" in notes
         assert any(note.startswith("prompt:") for note in notes)
     # The stored reply and the request are the judge's own.
-    assert all("in this case." in text for text in copied["answer_text"].to_list())
+    assert all("in this case." in text for text in copied["judge_reply"].to_list())
     assert work.query("SELECT count(DISTINCT stage) FROM attempts WHERE stage LIKE 'rejudge%'") == [(0,)]
     assert work.query("SELECT count(*) FROM attempts") == [(seen["requests"],)]
 

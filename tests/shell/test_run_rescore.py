@@ -105,7 +105,7 @@ def readable(work: Workspace, text: str = "yes") -> dict[str, str | None]:
     changed = sum(
         edit(
             work,
-            "UPDATE attempts SET answer_text = ?, finish_reason = 'stop' WHERE keys = ? AND stage = 'first'",
+            "UPDATE attempts SET judge_reply = ?, finish_reason = 'stop' WHERE keys = ? AND stage = 'first'",
             text,
             bytes.fromhex(key),
         )
@@ -139,7 +139,7 @@ def test_what_is_read_now_is_scored_in_ledger_results_export_and_report(work: Wo
     after = work.results()
     assert set(after["revision"]) == {2}
     changed = after.filter(pl.col("key").is_in(list(unread)))
-    assert set(changed["verdict"]) == {'{"correct": true}'} and set(changed["answer_text"]) == {"yes"}
+    assert set(changed["verdict"]) == {'{"correct": true}'} and set(changed["judge_reply"]) == {"yes"}
     same = [name for name in before.columns if name != "revision"]
     rest = ~pl.col("key").is_in(list(unread))
     assert after.filter(rest).select(same).equals(before.filter(rest).select(same))
@@ -226,7 +226,7 @@ def test_a_manifest_that_was_not_written_any_more_is_mended(work: Workspace) -> 
 
 
 def test_too_many_without_a_score_is_an_exit_status(work: Workspace) -> None:
-    edit(work, "UPDATE attempts SET answer_text = 'Perhaps.' WHERE id % 2")
+    edit(work, "UPDATE attempts SET judge_reply = 'Perhaps.' WHERE id % 2")
     manifest = json.loads((work.out / "manifest.json").read_text())
     manifest["config"]["max_unscored"] = 0.01
     (work.out / "manifest.json").write_text(json.dumps(manifest))

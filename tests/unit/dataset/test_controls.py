@@ -70,11 +70,11 @@ def test_controls_stand_behind_the_items_and_take_their_place(tmp_path: Path) ->
         _, kind, item = row["id"].split(":", 2)
         source = own[row["system"], item]
         text = next(each.response for each in KINDS if each.name == kind)
+        answer = source["fields"].split('"answer ')[1].split('"')[0]
         assert {**row, "id": item, "row": 0} == {
             **source,
             "row": 0,
-            "fields": source["fields"].replace(b'"answer %b"' % source["fields"].split(b'answer ')[1].split(b'"')[0],
-                                               b'"%b"' % text.encode()),
+            "fields": source["fields"].replace(f'"answer {answer}"', f'"{text}"'),
             "suspect:yes-no": "instruction" if kind == "instruction" else "",
         }  # fmt: skip
     # One answer to a question: another system's would be the same prompt.

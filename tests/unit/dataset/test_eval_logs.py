@@ -75,7 +75,7 @@ def test_a_log_of_inspect_gives_every_sample_of_every_epoch(tmp_path: Path, name
     # The samples that failed before there was an answer are items like any others.
     assert result.empty == {"mockllm/model": 2}
     labels = [json.loads(text) for text in column(result, "labels")]
-    rows = zip(fields(result), column(result, "group"), labels, strict=True)
+    rows = zip(fields(result), column(result, "item_group"), labels, strict=True)
     for entry, group, label in rows:
         key = str(entry["sample_id"])
         assert entry["question"] == QUESTIONS[key]
@@ -174,7 +174,7 @@ def test_a_score_that_is_no_number_is_no_label(tmp_path: Path) -> None:
     result = staged(
         tmp_path, path=["a.json", "b.eval"], labels={"g": {"field": "scores.graded.value", "of": "correct"}}
     )
-    assert column(result, "labels") == [b"{}", b"{}"]
+    assert column(result, "labels") == ["{}", "{}"]
 
 
 def test_a_log_that_is_still_written_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_samples_of_lm_eval_give_a_row_for_each_document_and_filter(harness: Pat
     assert column(result, "id") == [f"capgen/{number}/{name}" for name in filters for number in (0, 1)]
     assert column(result, "question_id") == ["capgen/0", "capgen/1"] * 2
     assert set(column(result, "system")) == {"example/dummy"}
-    assert set(column(result, "group")) == {"capgen"}
+    assert set(column(result, "item_group")) == {"capgen"}
     assert [json.loads(text) for text in column(result, "labels")] == [{"exact": 0.0}] * 4
     first = fields(result)[0]
     assert first["question"] == "Q: Capital of France?\nA:"
@@ -340,7 +340,7 @@ def test_older_samples_repeats_and_what_python_writes_as_nan(tmp_path: Path) -> 
     ]  # fmt: skip
     assert {entry["question"] for entry in fields(result)} == {"prompt"}
     assert set(column(result, "system")) == {"default"}
-    assert set(column(result, "labels")) == {b"{}"}
+    assert set(column(result, "labels")) == {"{}"}
 
 
 def test_samples_are_seen_by_name_and_first_line_together(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_columns_are_mapped_and_the_others_kept(tmp_path: Path) -> None:
     }  # fmt: skip
     result = staged(tmp_path, path="a.jsonl", fields=mapping)
     assert result.frame(0, 1).row(0, named=True) == {
-        "row": 0, "id": "7", "question_id": "7", "system": "m", "group": "k", "labels": b"{}",
+        "row": 0, "id": "7", "question_id": "7", "system": "m", "item_group": "k", "labels": "{}",
         "template:tiny": "only", "suspect:tiny": "",
         "fields": json.dumps(
             {
@@ -34,7 +34,7 @@ def test_columns_are_mapped_and_the_others_kept(tmp_path: Path) -> None:
                 "question": "q", "reference": 4, "response": "a",
             },
             separators=(",", ":"),
-        ).encode(),
+        ),
     }  # fmt: skip
 
 
@@ -53,10 +53,10 @@ def test_a_literal_column_wins_over_a_dotted_path(tmp_path: Path) -> None:
 def test_defaults_are_the_columns_of_the_same_name(tmp_path: Path) -> None:
     lines(tmp_path / "a.jsonl", [{**BARE, "id": 5, "question_id": 6, "system": "s", "group": 7}])
     result = staged(tmp_path, path="a.jsonl")
-    assert result.frame(0, 1, ["id", "question_id", "system", "group"]).row(0) == ("5", "6", "s", "7")
+    assert result.frame(0, 1, ["id", "question_id", "system", "item_group"]).row(0) == ("5", "6", "s", "7")
     lines(tmp_path / "a.jsonl", [{**BARE, "id": "5"}])
     result = staged(tmp_path, path="a.jsonl")
-    assert result.frame(0, 1, ["id", "question_id", "system", "group"]).row(0) == ("5", "5", "default", None)
+    assert result.frame(0, 1, ["id", "question_id", "system", "item_group"]).row(0) == ("5", "5", "default", None)
 
 
 def test_an_item_without_id_is_known_by_its_content(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_what_is_no_label_is_an_error(tmp_path: Path, value: Any) -> None:
 def test_a_label_inside_a_nested_column_takes_the_column_out_of_the_fields(tmp_path: Path) -> None:
     lines(tmp_path / "a.jsonl", [row(1, judged={"label": True, "by": "x"}), row(2)])
     result = staged(tmp_path, path="a.jsonl", labels={"correct": {"field": "judged.label"}})
-    assert column(result, "labels") == [b'{"correct":true}', b"{}"]
+    assert column(result, "labels") == ['{"correct":true}', "{}"]
     assert "judged" not in fields(result)[0]
 
 
@@ -182,7 +182,7 @@ def test_the_reference_fills_in_what_a_row_lacks(tmp_path: Path) -> None:
     answers: list[dict[str, Any]] = [{"qid": "1", "hypothesis": "a"}, {"qid": 2, "hypothesis": "b", "question": "own"}]
     result = joined(tmp_path, answers)
     assert [(entry["question"], entry["reference"]) for entry in fields(result)] == [("q1", 4), ("own", "x")]
-    assert column(result, "group") == ["t", "u"]
+    assert column(result, "item_group") == ["t", "u"]
     assert column(result, "id") == ["1", "2"]
     assert result.coverage == {"default": (2, 2)}
 

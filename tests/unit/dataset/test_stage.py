@@ -10,6 +10,8 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pandas
 import pytest
 from stage_inputs import YES_NO, column, config, failure, fields, library, lines, rejects, row, staged, tiny
 
@@ -198,13 +200,22 @@ def test_row_groups_are_bounded_in_bytes(tmp_path: Path, monkeypatch: pytest.Mon
     assert [result.frame(number, 1)["row"].to_list() for number in range(50)] == [[number] for number in range(50)]
 
 
+def test_pandas_and_duckdb_read_the_items(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", [row(1, group="g", response="日本 🙂", human=True), row(2, group="g", human=True)])
+    result = staged(tmp_path, path="a.jsonl", labels={"correct": {"field": "human"}})
+    whole = pandas.read_parquet(result.directory)
+    assert [json.loads(text)["response"] for text in whole["fields"]] == ["日本 🙂", "a2"]
+    query = f"SELECT item_group, fields->>'response', labels->>'correct' FROM '{result.directory}/*.parquet'"
+    assert duckdb.execute(query).fetchall() == [("g", "日本 🙂", "true"), ("g", "a2", "true")]
+
+
 def test_the_directory_is_private_and_tells_what_was_staged(tmp_path: Path) -> None:
     lines(tmp_path / "a.jsonl", [row(1), row(1), "{"])
     result = staged(tmp_path, path="a.jsonl", on_bad="skip")
     assert sorted(path.name for path in result.directory.iterdir()) == [
+        "_rejects.jsonl",
+        "_stage.json",
         "part-00000.parquet",
-        "rejects.jsonl",
-        "stage.json",
     ]
     assert stat.S_IMODE(result.directory.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) for path in result.directory.iterdir()} == {0o600}
@@ -254,8 +265,8 @@ def test_what_is_not_staged_cannot_be_loaded(tmp_path: Path) -> None:
         load_staged(tmp_path / "items")
     lines(tmp_path / "a.jsonl", [row(1)])
     directory = staged(tmp_path, path="a.jsonl").directory
-    (directory / "stage.json").write_text('{"version": 0}', encoding="utf-8")
-    with pytest.raises(ItemError, match="staged items of version 0, and this jurybox reads version 3 only"):
+    (directory / "_stage.json").write_text('{"version": 0}', encoding="utf-8")
+    with pytest.raises(ItemError, match="staged items of version 0, and this jurybox reads version 4 only"):
         load_staged(directory)
 
 

@@ -97,7 +97,7 @@ def test_what_is_no_text_is_an_error(tmp_path: Path, value: Any) -> None:
 def test_a_value_that_fits_nothing_is_a_reject_where_bad_rows_are_skipped(tmp_path: Path) -> None:
     lines(tmp_path / "a.jsonl", [row(1, human="perhaps"), row(2, human="yes")])
     result = staged(tmp_path, path="a.jsonl", labels={"correct": {"field": "human"}}, on_bad="skip")
-    assert column(result, "labels") == [b'{"correct":true}']
+    assert column(result, "labels") == ['{"correct":true}']
     [(file, line, item, problem)] = rejects(result)
     assert (file, line, item) == ("a.jsonl", 1, "i1")
     assert problem.endswith("must be true or false (or yes, no, correct, incorrect, 1, 0), not 'perhaps'")
@@ -107,7 +107,7 @@ def test_annotators_in_a_list_are_named_by_their_place(tmp_path: Path) -> None:
     lines(tmp_path / "a.jsonl", [row(1, annotators=["Yes", "No"]), row(2, annotators=["No"]), row(3, annotators=None)])
     labels = {f"p{n}": {"field": f"annotators.{n}", "of": "correct"} for n in (0, 1)}
     result = staged(tmp_path, path="a.jsonl", labels=labels)
-    assert column(result, "labels") == [b'{"p0":true,"p1":false}', b'{"p0":false}', b"{}"]
+    assert column(result, "labels") == ['{"p0":true,"p1":false}', '{"p0":false}', "{}"]
     assert all("annotators" not in entry for entry in fields(result))
     with pytest.raises(ConfigError, match=r"items.labels.p0.field: no row has a column 'annotators.2'"):
         staged(tmp_path, path="a.jsonl", labels={"p0": {"field": "annotators.2", "of": "correct"}})
@@ -116,7 +116,7 @@ def test_annotators_in_a_list_are_named_by_their_place(tmp_path: Path) -> None:
 def test_places_reach_into_nested_lists_and_keys_that_are_digits(tmp_path: Path) -> None:
     lines(tmp_path / "a.jsonl", [row(1, votes=[{"by": [0, "yes"]}]), row(2, votes={"0": {"by": {"1": "no"}}})])
     result = staged(tmp_path, path="a.jsonl", labels={"correct": {"field": "votes.0.by.1"}})
-    assert column(result, "labels") == [b'{"correct":true}', b'{"correct":false}']
+    assert column(result, "labels") == ['{"correct":true}', '{"correct":false}']
 
 
 @pytest.mark.parametrize(
@@ -173,5 +173,5 @@ def test_a_label_needs_to_fit_one_judge_only(tmp_path: Path) -> None:
     labels = {"correct": {"field": "human"}, "good": {"field": "human", "of": "score", "threshold": 3}}
     lines(tmp_path / "a.jsonl", [row(1, human="1")])
     assert column(staged(tmp_path, *judges, path="a.jsonl", labels=labels), "labels") == [
-        b'{"correct":true,"good":true}'
+        '{"correct":true,"good":true}'
     ]

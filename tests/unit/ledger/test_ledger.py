@@ -21,7 +21,7 @@ from runner.usage import Usage
 def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
     whole = attempt(
         "r1", keys=(key(0, 1), key(0, 2)), served_model="gpt-2026", system_fingerprint="fp", status=200, error=None,
-        finish_reason="stop", answer_text="yes\0no 🙂", reasoning_text="hm", refusal_text="no", latency_s=0.5,
+        finish_reason="stop", judge_reply="yes\0no 🙂", reasoning_text="hm", refusal_text="no", latency_s=0.5,
         retry_after_s=2.0, reading="malformed:conflict", parser_version="2", same_verdict=False,
     )  # fmt: skip
     with new_ledger(tmp_path) as ledger:
@@ -34,7 +34,7 @@ def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
             {
                 "id": 1, "request_id": "r1", "keys": key(0, 1) + key(0, 2), "judge": "j0", "model": "m0",
                 "model_id": "gpt", "served_model": "gpt-2026", "system_fingerprint": "fp", "stage": "first", "try": 1,
-                "state": "ok", "error": None, "status": 200, "finish_reason": "stop", "answer_text": "yes\0no 🙂",
+                "state": "ok", "error": None, "status": 200, "finish_reason": "stop", "judge_reply": "yes\0no 🙂",
                 "reasoning_text": "hm", "refusal_text": "no", "input_tokens": 100.0, "cached_tokens": 20.0,
                 "output_tokens": 5.0, "reasoning_tokens": 0.0, "cost_usd": 0.25, "latency_s": 0.5,
                 "retry_after_s": 2.0, "late_duplicate": 0, "sent_at": 1.5, "worker": "w",
@@ -49,7 +49,7 @@ def test_a_batch_is_kept_with_every_field(tmp_path: Path) -> None:
                 "attempt": 1, "official": 0, "attempts": 1, "input_tokens": 100.0, "cached_tokens": 20.0,
                 "output_tokens": 5.0, "reasoning_tokens": 0.0, "cost_usd": 0.25, "latency_s": 0.5, "judged_at": 2.5,
                 "worker": "w", "revision": 1, "batch_size": 1, "batch_position": 1,
-                    "bisect_depth": 0, "answer_text": "yes\0no 🙂", "reasoning_text": "hm",
+                    "bisect_depth": 0, "judge_reply": "yes\0no 🙂", "reasoning_text": "hm",
                 "refusal_text": "no", "finish_reason": "stop", "served_model": "gpt-2026", "system_fingerprint": "fp",
             }
         ]  # fmt: skip
@@ -83,7 +83,7 @@ def test_the_first_judgment_stands_and_the_late_one_is_an_attempt_marked_so(tmp_
     with new_ledger(tmp_path) as ledger:
         ledger.commit(judged("w", 1, 0, 0))
         late = Batch(
-            "v", 1, (attempt("r", answer_text="no"), attempt("s")),
+            "v", 1, (attempt("r", judge_reply="no"), attempt("s")),
             (judgment(0, 0, "r", state="malformed", reason="empty", verdict=None, scores=None), judgment(0, 1, "s")),
         )  # fmt: skip
         recorded = ledger.commit(late)
@@ -150,11 +150,11 @@ def test_a_batch_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_lone_surrogates_are_kept_as_escapes(tmp_path: Path) -> None:
     with new_ledger(tmp_path) as ledger:
-        batch = Batch("w", 1, (attempt("r", answer_text="a\ud800é"),), (judgment(0, 0, "r", notes=("\udfff",)),))
+        batch = Batch("w", 1, (attempt("r", judge_reply="a\ud800é"),), (judgment(0, 0, "r", notes=("\udfff",)),))
         ledger.commit(batch)
         assert ledger.commit(batch).changes == {}
         (row,) = judgments(ledger)
-        assert (row["answer_text"], row["notes"], row["attempt"]) == ("a\\ud800é", '["\\udfff"]', 1)
+        assert (row["judge_reply"], row["notes"], row["attempt"]) == ("a\\ud800é", '["\\udfff"]', 1)
 
 
 def test_tallies_and_spend(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_the_aggregator_keeps_its_counts_without_reading_them_again(tmp_path: Pa
     aggregator.record(judged("v", 1, 0, 1, 2))
     assert before.tallies[("j0", "m0")].scored == 2, "a snapshot does not change after it was taken"
     tally = aggregator.snapshot().tallies[("j0", "m0")]
-    assert tally == Tally(5, scored=3, requests=5, usage=Usage(500.0, 100.0, 25.0, 0.0, 1.25))
+    assert tally == Tally(5, scored=3, requests=5, usage=Usage(500, 100, 25, 0, 1.25))
     assert aggregator.done_positions(0) == {0, 1, 2}
     assert aggregator.pending_positions(0) == set()
     assert aggregator.pending_trials("m0", ("malformed",), 5) == []

@@ -20,7 +20,7 @@ ONE = CostBound(1, 1000, 1_000_000)
 
 
 def took(name: str, freed: CostBound = ONE, model: str = "m0", usd: float = 0.0004) -> Attempt:
-    return attempt(name, model=model, status=200, usage=Usage(300.0, 0.0, 100.0, 0.0, usd), freed=freed)
+    return attempt(name, model=model, status=200, usage=Usage(300, 0, 100, 0, usd), freed=freed)
 
 
 def test_what_a_request_took_replaces_what_was_reserved_for_it(tmp_path: Path) -> None:

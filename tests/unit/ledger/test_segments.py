@@ -132,7 +132,7 @@ def test_a_retry_is_published_apart_until_it_stands(tmp_path: Path) -> None:
         assert (places(ledger), places(ledger, renewed=True)) == (set(), {(0, 1)})
         names, ((*row,),) = ledger.segments.rows(renewed=True)
         told = dict(zip(names, row, strict=True))
-        assert (told["state"], told["revision"], told["answer_text"]) == ("scored", 2, "yes")
+        assert (told["state"], told["revision"], told["judge_reply"]) == ("scored", 2, "yes")
         ledger.segments.finish_segment(segment.number)
         ledger.revisions.settle(lambda place: None, "1")
         ledger.segments.begin_edition(ledger.revisions.current())

@@ -17,7 +17,7 @@ from judged_run import Run, jsonl, judged_run, scored, unscored
 from runner.errors import InputError
 from runner.publishing.export import Selection, export_results
 from runner.publishing.parquet_writer import publish_results, write_parts
-from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, judgment_frames
+from runner.publishing.result_frames import ATTEMPT_COLUMNS, COLUMNS, attempt_frames, judgment_frames, result_columns
 from runner.report import notices
 
 HUGE = 123456789012345678901234567890
@@ -72,8 +72,8 @@ def test_every_planned_trial_stands_once_in_the_frames(tmp_path: Path) -> None:
         "scored", [{"key": "correct", "value": 1.0}], '{"correct": true}'
     )  # fmt: skip
     assert (good["labels"], good["notes"]) == ([{"key": "correct", "value": "true"}], ["a note"])
-    assert (good["model_id"], good["served_model"], good["answer_text"]) == ("m2-2024", "m2-served", "Yes.")
-    assert (good["run"], good["group"], good["template"], good["judge"]) == ("small", "g1", "base", "yes-no")
+    assert (good["model_id"], good["served_model"], good["judge_reply"]) == ("m2-2024", "m2-served", "Yes.")
+    assert (good["run"], good["item_group"], good["template"], good["judge"]) == ("small", "g1", "base", "yes-no")
     assert good["judge_fingerprint"] == run.judges["yes-no"].fingerprint
     assert (good["batch_size"], good["batch_position"], good["bisect_depth"]) == (1, 1, 0)
     assert (good["injection_suspect"], good["is_control"], good["injection_signs"]) == (False, False, [])
@@ -131,7 +131,7 @@ def test_published_files_have_the_columns_and_replace_each_other(tmp_path: Path)
         publish_results(run.path, run.config, run.judges, run.staged, run.ledger)
         assert [path.name for path in (run.path / "results").iterdir()] == ["part-00000.parquet"]
     assert not [path.name for path in run.path.iterdir() if path.name.startswith(".")]
-    assert pq.read_schema(run.path / "results/part-00000.parquet").names == list(COLUMNS)
+    assert pq.read_schema(run.path / "results/part-00000.parquet").names == list(columns_of(run))
     assert str(pq.read_schema(run.path / "results/part-00000.parquet").field("scores").type).startswith("map<string")
     assert pq.read_schema(run.path / "attempts/part-00000.parquet").names == list(ATTEMPT_COLUMNS)
     query = f"""
@@ -186,6 +186,10 @@ def test_attempts_are_read_in_slices(tmp_path: Path) -> None:
     assert all(dict(frame.schema) == ATTEMPT_COLUMNS for frame in cut)
 
 
+def columns_of(run: Run, **keywords: Any) -> dict[str, Any]:
+    return result_columns(run.config, run.judges, run.staged, **keywords).schema
+
+
 def exported(run: Run, tmp_path: Path, **keywords: Any) -> tuple[Any, Path]:
     path = tmp_path / "export"
     return export_results(run.config, run.judges, run.staged, run.ledger, to=path, **keywords), path
@@ -197,9 +201,10 @@ def test_jsonl_holds_every_column_as_json(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert told.rows == len(lines) == 40
     assert {(line["model"], line["system"]) for line in lines} == {("m1", "A")}
-    assert list(lines[0]) == list(COLUMNS)
+    assert list(lines[0]) == list(columns_of(run))
     line = next(line for line in lines if line["item_id"] == "i4")
     assert (line["scores"], line["labels"], line["verdict"]) == ({"correct": 1.0}, {"correct": True}, {"correct": True})
+    assert (line["response"], line["score_correct"], line["label_correct"]) == ("answer 4", 1, True)
     assert line["judged_at"] == "2001-09-09T01:46:40.250000Z"
     assert not (tmp_path / ".export.new").exists()
 
@@ -210,10 +215,12 @@ def test_csv_disarms_formulas_and_leaves_numbers_alone(tmp_path: Path) -> None:
     jsonl(tmp_path / "items.jsonl", raw)
     run = judged_run(tmp_path, ITEMS, lambda row: scored(True, latency_s=-1.5), models=["@m1"])
     told, path = exported(run, tmp_path, format="csv")
-    found = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+    found = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
     assert told.rows == len(found) == 40
-    assert (found[0]["item_id"], found[1]["group"], found[0]["model"]) == ("'+i0", "'-group", "'@m1")
-    assert found[0]["latency_s"] == "-1.5"
+    assert (found[0]["item_id"], found[1]["item_group"], found[0]["model"]) == ("'+i0", "'-group", "'@m1")
+    assert (found[0]["latency_s"], found[0]["judged_at"]) == ("-1.5", "2001-09-09 01:46:40")
+    assert (found[3]["response"], found[5]["response"]) == ("'=cmd()", "日本 🙂")
+    assert (found[0]["score_correct"], found[0]["label_correct"], found[0]["notes"]) == ("1", "true", "")
     assert found[2]["item_id"] == "i2"
     assert (json.loads(found[0]["scores"]), json.loads(found[0]["labels"])) == ({"correct": 1.0}, {"correct": True})
 

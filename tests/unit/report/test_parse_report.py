@@ -102,7 +102,7 @@ def calls(run: Run, *attempts: tuple[int, dict[str, Any]]) -> None:
     for n, changes in attempts:
         values: dict[str, Any] = dict(
             judge="yes-no", model="gpt", model_id="gpt", stage="first", try_=1, state="ok", sent_at=1.0, worker="w",
-            keys=(b"k" * 16,), usage=Usage(10, 0, 1, 0, 0.5), finish_reason="stop", answer_text="yes",
+            keys=(b"k" * 16,), usage=Usage(10, 0, 1, 0, 0.5), finish_reason="stop", judge_reply="yes",
             reading="strict", parser_version="2",
         )  # fmt: skip
         made += [Attempt(**{**values, "request_id": f"x{next(_seq)}", **changes}) for _ in range(n)]
@@ -123,7 +123,7 @@ def titles(text: str) -> set[str]:
     return {"First replies", "Reading", "Unreadable replies", "Calls by stage"} & set(text.splitlines())
 
 
-CUT = {"finish_reason": "length", "reading": "malformed:truncated", "answer_text": "Let us see"}
+CUT = {"finish_reason": "length", "reading": "malformed:truncated", "judge_reply": "Let us see"}
 
 
 def test_first_replies(tmp_path: Path) -> None:
@@ -134,11 +134,11 @@ def test_first_replies(tmp_path: Path) -> None:
         (2, {"stage": "last", "reading": "tolerant:wrapped"}),
         (5, CUT),
         (1, {"finish_reason": "LENGTH"}),
-        (20, {"reading": "malformed:no_verdict", "answer_text": "Hm."}),
-        (2, {"reading": "refused:content_filter", "answer_text": None}),
+        (20, {"reading": "malformed:no_verdict", "judge_reply": "Hm."}),
+        (2, {"reading": "refused:content_filter", "judge_reply": None}),
         # None of these is a first reply that was read.
-        (7, {"state": "error", "reading": None, "parser_version": None, "answer_text": None}),
-        (9, {"stage": "rejudge:1", "reading": "malformed:empty", "answer_text": ""}),
+        (7, {"state": "error", "reading": None, "parser_version": None, "judge_reply": None}),
+        (9, {"stage": "rejudge:1", "reading": "malformed:empty", "judge_reply": ""}),
         (3, {"stage": "probe", "reading": None, "keys": ()}),
         (4, {"reading": None, "parser_version": None}),
         (6, {"model": "gone", "reading": "malformed:empty"}),
@@ -314,7 +314,7 @@ def test_calls_by_stage_add_up_to_what_was_spent(tmp_path: Path) -> None:
     run = run_of(tmp_path, lambda row: scored(True))
     calls(
         run,
-        (4, {"reading": "malformed:empty", "answer_text": ""}),
+        (4, {"reading": "malformed:empty", "judge_reply": ""}),
         (3, {"stage": "rejudge:1"}),
         (1, {"stage": "rejudge:2", "reading": "refused:model"}),
         (2, {"stage": "reformat", "model": "cheap", "reading": None, "usage": Usage(1, 0, 1, 0, 0.25)}),
@@ -354,7 +354,7 @@ def test_bounds_of_a_binary_score(tmp_path: Path) -> None:
 def test_a_hostile_reply_is_shown_as_plain_text(tmp_path: Path) -> None:
     run = run_of(tmp_path, lambda row: scored(True))
     text = "\x1b[2J\x1b]0;title\x07 | [link](x) <b>\u202eevil\nnext"
-    calls(run, (2, {"reading": "malformed:no_verdict", "answer_text": text}))
+    calls(run, (2, {"reading": "malformed:no_verdict", "judge_reply": text}))
     report = run.report()
     assert report.reading.unreadable[0].example == "\\x1b[2J\\x1b]0;title\\x07 | [link](x) <b>\\u202eevil\\nnext"
     shown_ = terminal(report)

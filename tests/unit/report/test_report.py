@@ -251,7 +251,7 @@ def test_one_is_singular(tmp_path: Path) -> None:
     text = f"default gave 1 empty answer (choose items.empty_response): {values}; it is judged like any other."
     assert text in notices(report)
     assert "1 input row repeats an item word for word: such an item counts once." in notices(report)
-    assert "1 input row was rejected and is listed in items/rejects.jsonl." in notices(report)
+    assert "1 input row was rejected and is listed in items/_rejects.jsonl." in notices(report)
 
 
 def test_without_a_reference_no_question_is_called_one(tmp_path: Path) -> None:

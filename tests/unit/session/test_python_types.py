@@ -13,7 +13,7 @@ import polars as pl
 import jurybox
 from judges import Judge
 from runner.cli.options import run_arguments
-from runner.report.terminal import DisplayedReport
+from runner.report.notebook import DisplayedReport
 from runner.session.inline_config import RunArguments
 
 ROWS: list[dict[str, str]] = [{"response": "x"}]

@@ -56,7 +56,7 @@ def trials(n: int, seed: int) -> list[dict[str, Any]]:
                 "model": rng.choice(["m1", "m2"]),
                 "repeat": 0,
                 "system": rng.choice("AB"),
-                "group": rng.choice(["g1", None]),
+                "item_group": rng.choice(["g1", None]),
                 "slices": ["extra"] if rng.random() < 0.3 else [],
                 "state": state,
                 "scores": [{"key": k, "value": float(v)} for k, v in values.items()] if scored else None,
@@ -109,7 +109,7 @@ def test_results_are_what_plain_python_counts() -> None:
     for (judge, model, system), result in found.items():
         of = [row for row in rows if (row["judge"], row["model"], row["system"]) == (judge, model, system)]
         sets = [(result.overall, of), (result.slices["extra"], [row for row in of if row["slices"]])]
-        sets += [(line, [row for row in of if row["group"] == group]) for group, line in result.groups.items()]
+        sets += [(line, [row for row in of if row["item_group"] == group]) for group, line in result.groups.items()]
         for line, expected in sets:
             held = [{entry["key"]: entry["value"] for entry in row["scores"] or ()} for row in expected]
             for name, scale in SCALES[judge].items():
@@ -199,7 +199,7 @@ def test_trials_without_a_request_have_no_place() -> None:
 
 
 def attempt(size: int, text: str | None, **changes: Any) -> dict[str, Any]:
-    usual = {"judge": "graded", "model": "m", "state": "ok", "keys": ["k"] * size, "answer_text": text}
+    usual = {"judge": "graded", "model": "m", "state": "ok", "keys": ["k"] * size, "judge_reply": text}
     return dict.fromkeys(ATTEMPT_COLUMNS) | usual | changes
 
 

@@ -12,7 +12,8 @@ import pytest
 from judged_run import judged_run, scored
 
 from judges import Scale
-from runner.publishing.result_frames import COLUMNS, LABELS, SCORES
+from runner.publishing.result_columns import LABELS, SCORES
+from runner.publishing.result_frames import COLUMNS
 from runner.report import notices
 from runner.stats.counting import Counts, add, count, over_limit
 from runner.stats.metrics import Line, latencies, results
@@ -40,7 +41,7 @@ def random_rows(n: int, seed: int = 1) -> list[dict[str, Any]]:
         rows.append(
             {
                 "system": rng.choice("AB"),
-                "group": rng.choice(["g1", "g2", None]),
+                "item_group": rng.choice(["g1", "g2", None]),
                 "model": rng.choice(["m1", "m2"]),
                 "state": state,
                 "reason": None if state in ("scored", None) else rng.choice(["empty", "conflict"]),
@@ -76,7 +77,7 @@ def test_results_equal_what_plain_python_counts() -> None:
     for (model, system), result in found.items():
         of = [row for row in rows if (row["model"], row["system"]) == (model, system)]
         sets = [(result.overall, of)]
-        sets += [(line, [row for row in of if row["group"] == group]) for group, line in result.groups.items()]
+        sets += [(line, [row for row in of if row["item_group"] == group]) for group, line in result.groups.items()]
         sets += [(line, [row for row in of if name in row["slices"]]) for name, line in result.slices.items()]
         for line, expected in sets:
             states = [row["state"] for row in expected]
@@ -143,9 +144,11 @@ def test_nothing_scored_gives_no_number() -> None:
 
 def test_over_limit_is_a_share_of_the_planned_trials() -> None:
     rows: list[dict[str, Any]] = [
-        {"system": "A", "group": group, "state": "scored", "scores": entry(1.0)} for group in "ab" for _ in range(49)
+        {"system": "A", "item_group": group, "state": "scored", "scores": entry(1.0)}
+        for group in "ab"
+        for _ in range(49)
     ]
-    rows += [{"system": "A", "group": "a", "state": "refused", "scores": None, "slices": ["abstention"]}] * 2
+    rows += [{"system": "A", "item_group": "a", "state": "refused", "scores": None, "slices": ["abstention"]}] * 2
     counts = counted(frame(rows))
     assert over_limit(counts, 0.02) == []
     assert over_limit(counts, 0.01) == [("j", "m", 2, 100)]

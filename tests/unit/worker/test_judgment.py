@@ -15,7 +15,7 @@ from runner.worker.judgment import build_judgment
 
 ITEM = Item("a", "a", "s", None, {"question": "q", "reference": "r", "response": "é"})
 JUDGE = load_judge("longmemeval-paper", Path())
-HISTORY = TrialProgress(attempts=2, usage=Usage(1.0, 0.0, 2.0, 0.0, 0.1), official=True)
+HISTORY = TrialProgress(attempts=2, usage=Usage(1, 0, 2, 0, 0.1), official=True)
 
 
 def judgment(outcome: Outcome, stage: str = "first") -> Judgment:
