@@ -16,6 +16,7 @@ import typer
 from runner.errors import InputError
 from runner.scheduling.cluster_address import parse_address
 from runner.session.inline_config import RunArguments, inline_config
+from runner.suggested_command import suggest
 
 if TYPE_CHECKING:
     from runner.config import RunConfig
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
 CONFIG_ENDINGS = (".yaml", ".yml")
 COLUMN_LABELS = ("bool", "ordinal", "choice")
 _PEEK = 100
+_LISTED = 10
 
-RunArgument = Annotated[Path, typer.Argument(help="A run's directory.", show_default=False)]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run's directory, or its config.", show_default=False)
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
 LocalOption = Annotated[
     bool,
@@ -155,6 +159,29 @@ def named_run(arguments: RunArguments) -> RunRequest:
     return RunRequest(arguments, config, base, Path(arguments.out or config.out or f"runs/{config.name}"))
 
 
+def run_directory(run: Path) -> Path:
+    """The directory of a run that is named by it, or by its config; InputError where there is none."""
+    if run.suffix not in CONFIG_ENDINGS or run.is_dir():
+        if run.is_file():
+            raise InputError(f"{run} is a file; name a run's directory, or its config (.yaml)")
+        if not run.exists():
+            raise InputError(f"{run}: there is no such directory{_known_runs(run.parent)}")
+        return run
+    from runner.config import load_config
+
+    config = load_config(run)
+    directory = Path(config.out or f"runs/{config.name}")
+    if not directory.is_dir():
+        raise InputError(f"{run}: its run would be in {directory}, and is not begun; `{suggest('run', run)}` begins it")
+    return directory
+
+
+def _known_runs(folder: Path) -> str:
+    """The runs beside one that is not there."""
+    names = sorted(path.parent.name for path in folder.glob("*/run.db"))
+    return f"; the runs in {folder} are {', '.join(names[:_LISTED])}" + ", …" * (len(names) > _LISTED) if names else ""
+
+
 def check_place(local: bool, address: str | None) -> None:
     """InputError where it cannot be meant where to judge."""
     if address is not None:
@@ -167,7 +194,7 @@ def same_command() -> str:
     """What was typed, to be typed again."""
     from runner.log import redact
 
-    return redact(shlex.join(["jurybox", *sys.argv[1:]]))
+    return redact(suggest(*sys.argv[1:]))
 
 
 def say(text: str, quiet: bool = False) -> None:
@@ -184,7 +211,7 @@ def _complete(arguments: RunArguments) -> RunArguments:
     if lacking := " and ".join(option for option, value in options if not value):
         raise InputError(
             f"{first}{f' and {len(others)} more' if others else ''} is no config (.yaml), so {lacking} must be given; "
-            f"`jurybox judges` lists the judges, and `jurybox init {first}` writes a config"
+            f"`{suggest('judges')}` lists the judges, and `{suggest('init', first)}` writes a config"
         )
     if (arguments.reference is None) != (arguments.on is None):
         raise InputError("--reference and --on belong together: the file, and the column by which it is joined")

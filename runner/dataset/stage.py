@@ -186,6 +186,7 @@ class _Staging:
             names = ", ".join(source.name for source in self._sources)
             raise ItemError(f"{names}: no item is left" + (rejected if self._rejects.count else ""))
         self._builder.fields.check_columns()
+        self._builder.check_routes()
         facts = self._profile.facts(dict(self._builder.fields.stripped_systems))
         for name, (blank, uses, place) in facts.blank.items():
             if blank == uses:

@@ -7,7 +7,6 @@ each begin with the names; numbers are never cut: rather than that they run over
 from __future__ import annotations
 
 import io
-import shlex
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import fields, replace
@@ -20,6 +19,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from runner.errors import InputError
+from runner.suggested_command import suggest
 
 from .formatting import INTERVAL, Table, TableColumn
 from .markdown import to_markdown
@@ -95,7 +95,7 @@ class _Printer:
         self._report = report
         self._console = console
         self._width = console.width
-        self._command = f"jurybox report {shlex.quote(report.directory)}"
+        self._command = suggest("report", report.directory)
         self._fixed = _fixed_names(report)
         self._notices = notices(report)
         self._sections = sections(report)

@@ -9,6 +9,7 @@ from typing import Any
 from judges import Judge
 from runner.config import RunConfig
 from runner.dataset import Staged, load_staged
+from runner.errors import InputError
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.messages import Tally
@@ -114,6 +115,8 @@ def status_of(directory: Path) -> Status:
     run = RunDirectory(directory)
     if (manifest := run.manifest()) is not None:
         run.require_ledger(manifest)
+    elif not run.ledger.exists():
+        raise InputError(f"{directory}: holds no run (no manifest.json)")
     with Ledger(run.ledger, read_only=True) as ledger:
         tallies = ledger.tallies()
         rows = ledger.shards()
