@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 CONFIG_ENDINGS = (".yaml", ".yml")
 COLUMN_LABELS = ("bool", "ordinal", "choice")
-_PEEK = 100
 _LISTED = 10
 
 RunArgument = Annotated[
@@ -155,7 +153,7 @@ def named_run(arguments: RunArguments) -> RunRequest:
     else:
         data, base = inline_config(_complete(arguments)), Path()
         config = parse_config(data, "the command line", arguments.overrides)
-        _check_columns(config, files)
+        _check_columns(config)
     return RunRequest(arguments, config, base, Path(arguments.out or config.out or f"runs/{config.name}"))
 
 
@@ -247,24 +245,10 @@ def _parse_label(text: str) -> tuple[str, dict[str, str]]:
     return name, {"field": column, "type": "bool"}
 
 
-def _check_columns(config: RunConfig, what: str) -> None:
+def _check_columns(config: RunConfig) -> None:
     """Tell at once which columns are missing, and how to name them; nothing is taken for another by a guess."""
-    from runner.dataset.column_profile import fields_of_all_templates, guess_columns, profile_columns
+    from runner.dataset.missing_columns import as_options, find_missing
     from runner.session.session import load_judges
 
-    judges = load_judges(config, Path())
-    profile = profile_columns(config.items, Path(), max_rows=_PEEK)
-    wanted = {"response": "every judge"}
-    for judge in judges:
-        for name in fields_of_all_templates(judge):
-            wanted.setdefault(name, judge.name)
-    columns = {name: config.items.fields.get(name, name) for name in wanted}
-    lacking = [name for name in wanted if not profile.has_column(columns[name])]
-    if lacking:
-        likely = guess_columns(profile)
-        faults = [f"there is no column {columns[name]!r} for the {name} that {wanted[name]} needs" for name in lacking]
-        options = [f"--field {name}={likely[name].column if name in likely else 'COLUMN'}" for name in lacking]
-        raise InputError(
-            f"{what}: {'; '.join(faults)}\n  the columns are {', '.join(profile.columns)}\n"
-            f"  say which column is meant: {shlex.join(option for text in options for option in text.split(' ', 1))}"
-        )
+    if (missing := find_missing(config.items, load_judges(config, Path()), Path())) is not None:
+        raise InputError(missing.describe(as_options))

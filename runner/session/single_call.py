@@ -17,6 +17,7 @@ from runner.config import RunConfig
 from runner.dataset import RowError, item_sources, reference_sources
 from runner.dataset.field_mapping import BadRowError
 from runner.dataset.item_builder import ItemBuilder, Reference
+from runner.dataset.missing_columns import check_missing
 from runner.endpoint import structured_output
 from runner.endpoint.client import Client
 from runner.endpoint.credentials import check_key
@@ -208,6 +209,7 @@ def _items(config: RunConfig, judges: Sequence[Judge], base: Path, item_id: str 
                     row_id = builder.fields.known_id(row.record if isinstance(row, RowError) else row)
                     if items.on_bad == "skip" or (item_id is not None and row_id not in (None, item_id)):
                         continue
+                    check_missing(items, judges, base)
                     raise ItemError(f"{source.name}:{line}: {error}") from None
                 item = built.mapped.item
                 if item_id not in (None, item.id):
