@@ -174,6 +174,20 @@ class RunDirectory:
         finally:
             os.close(descriptor)
 
+    def worker_pid(self) -> int | None:
+        """The process of this machine that works here; None: there is none."""
+        try:
+            with (self.path / "lock").open("rb") as file:
+                pid = int(file.read(32))
+                os.kill(pid, 0)
+                # Only now, since a lock that is free would be ours for a moment.
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return pid
+        except (OSError, ValueError):
+            return None
+        return None
+
     def manifest(self) -> dict[str, Any] | None:
         try:
             text = self.manifest_file.read_text(encoding="utf-8")

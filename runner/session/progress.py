@@ -23,6 +23,8 @@ from rich.text import Text
 
 from runner.messages import JudgeModelId, Snapshot
 
+from .run_status import describe_duration
+
 EVERY_S = 10.0
 """Seconds between two plain lines of one judge and model, where nothing else calls for one."""
 STEPS = 10
@@ -320,13 +322,8 @@ def dollars(usd: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time as `8s`, `3m 05s` or `2h 10m`; `?` where it is not known."""
-    if seconds is None:
-        return "?"
-    minutes, whole = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}m {whole:02d}s" if minutes else f"{whole}s"
-    return f"{minutes // 60}h {minutes % 60:02d}m"
+    """A time in words; `?` where it is not known."""
+    return "?" if seconds is None else describe_duration(seconds)
 
 
 def _rate(per_s: float | None) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
+import sqlite3
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from runs import ROOT, Workspace, items, model
+from runs import ROOT, Workspace, ended_with_test, items, model, until
 
-from runner.simulate import running
+from runner.simulate import Simulation, running
 
 IN_ORDER = ["init", "plan", "try", "run", "status", "report", "export", "retry", "rescore", "judges", "schema"]
 
@@ -86,3 +90,26 @@ def test_where_nothing_was_judged_the_end_is_short(work: Workspace) -> None:
     ended = work.command("run", str(work.config), "--local", "--quiet", "--yes")
     assert (ended.status, ended.stdout) == (4, "")
     assert "was never reached" in ended.stderr.splitlines()[-1]
+
+
+def replies(work: Workspace) -> int:
+    """Requests that the ledger holds, once there is one."""
+    with suppress(sqlite3.OperationalError):
+        return int(work.query("SELECT count(*) FROM attempts")[0][0])
+    return 0
+
+
+def test_status_tells_who_works_how_fast_and_how_long_yet(work: Workspace) -> None:
+    work.write_items(items(range(200)))
+    with running(Simulation(latency_ms=400)) as url:
+        work.write_config(model(url, limits={"in_flight": 8}))
+        with ended_with_test(work.start("run", str(work.config), "--local", "--yes", "--quiet")) as process:
+            until(lambda: replies(work) > 9, process)
+            shown = work.command("status", str(work.out))
+            as_json = json.loads(work.command("status", str(work.out), "--json").stdout)
+    assert re.search(
+        rf"  process {process.pid} is at work, [0-9.]+ trials/s of late, about \w+( \w+)? left", shown.stdout
+    )
+    assert (as_json["pid"], as_json["rate_per_s"] > 0, as_json["left_s"] > 0) == (process.pid, True, True)
+    stopped = work.command("status", str(work.out)).stdout
+    assert "no process of this machine is at work on it" in stopped
