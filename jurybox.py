@@ -317,3 +317,9 @@ def _carry_out(arguments: Mapping[str, Any], signal: StopSignal, run_loop: Calla
     request = run_request(RunArguments(**arguments))
     request.carry_out(signal, run_loop)
     return Run(request.directory)
+
+
+if __name__ == "__main__":
+    from runner.__main__ import main
+
+    main()

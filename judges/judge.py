@@ -162,6 +162,11 @@ class Judge:
                 return route.template
         return None
 
+    @property
+    def routing_fields(self) -> frozenset[str]:
+        """The item's fields that the routes look at, besides what identifies the item."""
+        return frozenset().union(*(route.when.fields for route in self._spec.route if route.when is not None))
+
     def fields(self, template: str) -> list[str]:
         """The item's fields that stand in the template."""
         return list(dict.fromkeys(self.bound_fields(template).values()))

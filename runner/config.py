@@ -23,6 +23,8 @@ from .items_config import ConfigRecord, Items
 Share = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0)]
 Entry = TypeVar("Entry")
+MOST_IN_FLIGHT = 100_000
+"""Each is an open connection: a number above it is a slip."""
 NonEmpty = Annotated[list[Entry], Field(min_length=1)]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 Structured = Literal["auto", "json_schema", "json_object", "vllm", "off"]
@@ -36,7 +38,7 @@ class Limits(ConfigRecord):
     """Requests a minute."""
     tpm: Positive | None = None
     """Tokens a minute, of prompts and replies."""
-    in_flight: Annotated[int, Field(ge=1)] = 256
+    in_flight: Annotated[int, Field(ge=1, le=MOST_IN_FLIGHT)] = 256
     """Requests at once."""
 
 

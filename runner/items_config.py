@@ -43,9 +43,10 @@ class Items(ConfigRecord):
     """Where the items come from, and which columns mean what. Paths are relative to the config file.
 
     The source is one of `path`, `systems` and `hf`. Paths may be globs, and s3:// or gs:// URLs (also globs of them),
-    with the usual credentials of AWS and Google. Files are rows of JSON, CSV or Parquet, or what an evaluation left:
-    logs of inspect_ai (`.eval`, `.json`) and samples of lm-evaluation-harness (`samples_*.jsonl` of --log_samples),
-    whose rows come with the columns question, reference, response, id, question_id, system and task.
+    with the usual credentials of AWS and Google. Files are rows of JSON, CSV (by commas, semicolons, tabs), Parquet or
+    Arrow, or what an evaluation left: logs of inspect_ai (`.eval`, `.json`) and samples of lm-evaluation-harness
+    (`samples_*.jsonl` of --log_samples), whose rows come with the columns question, reference, response, id,
+    question_id, system and task.
     """
 
     path: str | list[str] | None = None
@@ -54,7 +55,7 @@ class Items(ConfigRecord):
     """System name → path or glob, instead of `path`."""
     hf: Hub | None = None
     """A dataset, instead of `path`. Needs the extra: pip install 'jurybox[hf]'."""
-    format: Literal["jsonl", "json", "csv", "parquet", "inspect", "lm-eval"] | None = None
+    format: Literal["jsonl", "json", "csv", "parquet", "arrow", "inspect", "lm-eval"] | None = None
     """By default the file's ending tells, and for results of evaluations its start."""
     join: Join | None = None
     fields: dict[str, str] = {}

@@ -21,8 +21,10 @@ from .errors import ConfigError
 Value = bool | int | float | str
 
 # 1.0: what data frames make of whole numbers where one is missing, and write into files.
-_TRUE = ("true", "yes", "correct", "1", "1.0")
-_FALSE = ("false", "no", "incorrect", "0", "0.0")
+_TRUE = ("true", "yes", "y", "correct", "right", "pass", "passed", "1", "1.0")
+_FALSE = ("false", "no", "n", "incorrect", "wrong", "fail", "failed", "0", "0.0")
+TRUTH_WORDS = frozenset(word for word in (*_TRUE, *_FALSE) if word.isalpha())
+"""What a label may say for true and false, in any case; digits do as well."""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "bool": ((bool,), "true or false"),
@@ -128,7 +130,7 @@ def _text(raw: Any) -> str | None:
 
 
 _READERS: dict[str, tuple[Callable[[Any], Value | None], str]] = {
-    "bool": (_truth, "true or false (or yes, no, correct, incorrect, 1, 0)"),
+    "bool": (_truth, "true or false (or yes, no, y, n, correct, incorrect, right, wrong, pass, fail, 1, 0)"),
     "ordinal": (_number, "a number"),
     "choice": (_text, "a text"),
 }

@@ -25,8 +25,11 @@ _heard = False
 
 
 @contextmanager
-def stop_on_signal(stop: Callable[[JuryboxError], None]) -> Iterator[None]:
-    """Meanwhile the first signal stops the judging, by `stop` in the running loop; the second ends the process."""
+def stop_on_signal(stop: Callable[[JuryboxError], None], *, is_shown: bool = False) -> Iterator[None]:
+    """Meanwhile the first signal stops the judging, by `stop` in the running loop; the second ends the process.
+
+    `is_shown`: the order to stop shows elsewhere on the terminal, where a line of ours would only be in the way.
+    """
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread may take signals; in a notebook's worker thread they stay the notebook's.
         yield
@@ -40,7 +43,8 @@ def stop_on_signal(stop: Callable[[JuryboxError], None]) -> Iterator[None]:
 
     def handle(number: int, frame: FrameType | None) -> None:
         _leave_if_heard()
-        _say("finishing the requests in flight; once more to leave at once")
+        if not is_shown:
+            _say("finishing the requests in flight; once more to leave at once")
         kind = Terminated if number == signal.SIGTERM else Interrupted
         loop.call_soon_threadsafe(stop, kind(f"interrupted by {signal.Signals(number).name}"))
 

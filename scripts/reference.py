@@ -132,7 +132,7 @@ def command(name: str) -> Iterator[str]:
         kind, info, *_ = typing.get_args(signature[parameter.name].annotation)
         option = parameter.opts[0]
         if not option.startswith("--"):
-            shown = info.metavar or "|".join(_choices(kind)) or {"run_directory": "RUN"}.get(option, option.upper())
+            shown = info.metavar or "|".join(_choices(kind)) or option.upper()
             arguments.append(shown if parameter.required else f"[{shown}]")
             words_of = " or ".join(f"`{word}`" for word in shown.split("|"))
             rows.setdefault("argument", []).append(f"| {words_of} | {_cell(info.help)} |")
@@ -154,6 +154,7 @@ def command(name: str) -> Iterator[str]:
     yield "```"
     yield ""
     yield " ".join(found.help.split())
+    yield from ("", re.sub(r": (.*)", r": `\1`", found.epilog))
     for panel, lines in rows.items():
         yield from ("", f"| {panel[0].lower() + panel[1:]} | |", "|---|---|", *lines)
 

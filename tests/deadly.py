@@ -79,7 +79,7 @@ class Deadly(Workspace):
                 return pool[0]
 
             try:
-                judge_plan(session, plan, make_pool=made, watch=lambda *seen: self.suspected.append(seen[-1]))
+                judge_plan(session, plan, make_pool=made, watch=lambda *seen: self.suspected.append(seen[3]))
             finally:
                 session.finish()
         return pool[0].started

@@ -6,8 +6,10 @@ only bugs show a traceback.
 
 import os
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -23,17 +25,57 @@ from .show import export, report, status
 from .simulate import simulate
 
 AGAIN = "interrupted; run the same command to go on"
+EXIT_STATUSES = {
+    0: "complete",
+    2: "the command, the config, a judge or an item is wrong; nothing was paid",
+    3: "complete, but too many trials without a score",
+    4: "stopped early; the same command goes on",
+    5: "something only you can mend: a key, quota, model, or a judge's code",
+    130: "interrupted; the same command goes on",
+}
+EXAMPLES: dict[Callable[..., None], str] = {
+    init: "jurybox init answers.csv",
+    plan: "jurybox plan answers.yaml",
+    try_: "jurybox try answers.yaml --item q17",
+    run: "jurybox run answers.yaml --sample 200",
+    status: "jurybox status runs/answers",
+    report: "jurybox report runs/answers --full",
+    export: "jurybox export runs/answers --format csv --to judged.csv",
+    retry: "jurybox retry runs/answers --state failed,refused",
+    rescore: "jurybox rescore runs/answers",
+    judges: "jurybox judges yes-no",
+    schema: "jurybox schema judge --to judge.schema.json",
+    read: "echo yes | jurybox read --judge yes-no",
+    simulate: "jurybox simulate --port 8808 --latency-ms 20 --malformed 0.05",
+}
+"""The commands in the order of the work, with an example of each."""
 
 app = typer.Typer(
     name="jurybox",
-    help="Judge millions of model answers with LLM judges on a Ray cluster.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="\n".join(
+        [
+            "Exit status:",
+            *(f"{status:>3}  {meaning}" for status, meaning in EXIT_STATUSES.items()),
+            "First steps:",
+            *(f"  {EXAMPLES[each]}" for each in (init, plan, try_, run)),
+        ]
+    ),
 )
 
-for command in (run, plan, try_, init, status, report, export, read, rescore, retry, judges, schema, simulate):
-    app.command(command.__name__.rstrip("_"))(command)
+for command, example in EXAMPLES.items():
+    app.command(command.__name__.rstrip("_"), epilog=f"Example: {example}")(command)
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=lambda value: _print_version(value), help="Print it.")
+    ] = False,
+) -> None:
+    """Judge millions of model answers with LLM judges on a Ray cluster."""
 
 
 def main() -> None:
@@ -47,6 +89,14 @@ def main() -> None:
     except KeyboardInterrupt:
         status = _print_error(Interrupted(AGAIN))
     raise SystemExit(status)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"jurybox {version('jurybox')}")
+        raise typer.Exit
 
 
 def _status() -> int | str | None:

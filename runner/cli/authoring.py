@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from runner.errors import InputError
+from runner.suggested_command import suggest
 
 from .options import CONFIG_ENDINGS, JsonOption, say
 
@@ -69,7 +70,7 @@ def init(
     from runner.session.json_schema import FILE_NAME, write_beside
 
     if items.endswith(CONFIG_ENDINGS):
-        raise InputError(f"{items} is a config already; `jurybox plan {items}` shows what it would judge")
+        raise InputError(f"{items} is a config already; `{suggest('plan', items)}` shows what it would judge")
     if on and not reference:
         raise InputError("--on is the column by which --reference is joined")
     name = run_name([items])
@@ -99,8 +100,8 @@ def init(
         say(f"missing: no column looks like {' or '.join(config.missing)}{remedy}")
     if not is_current:
         old = file.parent / FILE_NAME.format("config")
-        say(f"{old} is another version's; `jurybox schema config --to {old}` writes it anew")
-    say(f"next: jurybox plan {file}")
+        say(f"{old} is another version's; `{suggest('schema', 'config', '--to', old)}` writes it anew")
+    say(f"next: {suggest('plan', file)}")
 
 
 def schema(
@@ -184,7 +185,7 @@ def read(
             out.flush()
         return
     if reader is None:
-        raise InputError("--judge NAME must say who reads the reply; `jurybox judges` lists the judges")
+        raise InputError(f"--judge NAME must say who reads the reply; `{suggest('judges')}` lists the judges")
     if sys.stdin.isatty():
         say("the reply, please; an end of file (Ctrl-D) ends it")
     data = sys.stdin.buffer.read(MAX_RECORD_BYTES + 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +15,7 @@ import typer
 from runner.errors import InputError
 from runner.scheduling.cluster_address import parse_address
 from runner.session.inline_config import RunArguments, inline_config
+from runner.suggested_command import suggest
 
 if TYPE_CHECKING:
     from runner.config import RunConfig
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 CONFIG_ENDINGS = (".yaml", ".yml")
 COLUMN_LABELS = ("bool", "ordinal", "choice")
-_PEEK = 100
+_LISTED = 10
 
-RunArgument = Annotated[Path, typer.Argument(help="A run's directory.", show_default=False)]
+RunArgument = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run's directory, or its config.", show_default=False)
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print exactly one JSON document.")]
 LocalOption = Annotated[
     bool,
@@ -151,8 +153,31 @@ def named_run(arguments: RunArguments) -> RunRequest:
     else:
         data, base = inline_config(_complete(arguments)), Path()
         config = parse_config(data, "the command line", arguments.overrides)
-        _check_columns(config, files)
+        _check_columns(config)
     return RunRequest(arguments, config, base, Path(arguments.out or config.out or f"runs/{config.name}"))
+
+
+def run_directory(run: Path) -> Path:
+    """The directory of a run that is named by it, or by its config; InputError where there is none."""
+    if run.suffix not in CONFIG_ENDINGS or run.is_dir():
+        if run.is_file():
+            raise InputError(f"{run} is a file; name a run's directory, or its config (.yaml)")
+        if not run.exists():
+            raise InputError(f"{run}: there is no such directory{_known_runs(run.parent)}")
+        return run
+    from runner.config import load_config
+
+    config = load_config(run)
+    directory = Path(config.out or f"runs/{config.name}")
+    if not directory.is_dir():
+        raise InputError(f"{run}: its run would be in {directory}, and is not begun; `{suggest('run', run)}` begins it")
+    return directory
+
+
+def _known_runs(folder: Path) -> str:
+    """The runs beside one that is not there."""
+    names = sorted(path.parent.name for path in folder.glob("*/run.db"))
+    return f"; the runs in {folder} are {', '.join(names[:_LISTED])}" + ", …" * (len(names) > _LISTED) if names else ""
 
 
 def check_place(local: bool, address: str | None) -> None:
@@ -167,7 +192,7 @@ def same_command() -> str:
     """What was typed, to be typed again."""
     from runner.log import redact
 
-    return redact(shlex.join(["jurybox", *sys.argv[1:]]))
+    return redact(suggest(*sys.argv[1:]))
 
 
 def say(text: str, quiet: bool = False) -> None:
@@ -184,7 +209,7 @@ def _complete(arguments: RunArguments) -> RunArguments:
     if lacking := " and ".join(option for option, value in options if not value):
         raise InputError(
             f"{first}{f' and {len(others)} more' if others else ''} is no config (.yaml), so {lacking} must be given; "
-            f"`jurybox judges` lists the judges, and `jurybox init {first}` writes a config"
+            f"`{suggest('judges')}` lists the judges, and `{suggest('init', first)}` writes a config"
         )
     if (arguments.reference is None) != (arguments.on is None):
         raise InputError("--reference and --on belong together: the file, and the column by which it is joined")
@@ -220,24 +245,10 @@ def _parse_label(text: str) -> tuple[str, dict[str, str]]:
     return name, {"field": column, "type": "bool"}
 
 
-def _check_columns(config: RunConfig, what: str) -> None:
+def _check_columns(config: RunConfig) -> None:
     """Tell at once which columns are missing, and how to name them; nothing is taken for another by a guess."""
-    from runner.dataset.column_profile import fields_of_all_templates, guess_columns, profile_columns
+    from runner.dataset.missing_columns import as_options, find_missing
     from runner.session.session import load_judges
 
-    judges = load_judges(config, Path())
-    profile = profile_columns(config.items, Path(), max_rows=_PEEK)
-    wanted = {"response": "every judge"}
-    for judge in judges:
-        for name in fields_of_all_templates(judge):
-            wanted.setdefault(name, judge.name)
-    columns = {name: config.items.fields.get(name, name) for name in wanted}
-    lacking = [name for name in wanted if not profile.has_column(columns[name])]
-    if lacking:
-        likely = guess_columns(profile)
-        faults = [f"there is no column {columns[name]!r} for the {name} that {wanted[name]} needs" for name in lacking]
-        options = [f"--field {name}={likely[name].column if name in likely else 'COLUMN'}" for name in lacking]
-        raise InputError(
-            f"{what}: {'; '.join(faults)}\n  the columns are {', '.join(profile.columns)}\n"
-            f"  say which column is meant: {shlex.join(option for text in options for option in text.split(' ', 1))}"
-        )
+    if (missing := find_missing(config.items, load_judges(config, Path()), Path())) is not None:
+        raise InputError(missing.describe(as_options))

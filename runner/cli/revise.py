@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from runner.errors import InputError
+from runner.suggested_command import suggest
 
 from .options import (
     AddressOption,
@@ -19,6 +20,7 @@ from .options import (
     VerboseOption,
     YesOption,
     check_place,
+    run_directory,
     same_command,
     say,
 )
@@ -34,21 +36,21 @@ ConfigOption = Annotated[
 ]
 
 
-def rescore(run_directory: RunArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def rescore(run: RunArgument, config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Read all stored replies again with today's reader, as a new revision; no call is made."""
     from judges import PARSER_VERSION
     from runner.log import configure
     from runner.session.session import reopen
 
     configure(None)
-    with reopen(run_directory, config) as session:
+    with reopen(run_directory(run), config) as session:
         before = _print_revisions(session)
         changes = session.rescore()
         report = session.finish()
     details = {"parser_version": PARSER_VERSION} | changes.document()
     _print_outcome(session, before, details if as_json else None, f", read by parser {PARSER_VERSION}")
     stopped = describe_published(session, None, quiet=False)
-    say(f"next: jurybox report {run_directory}")
+    say(f"next: {suggest('report', session.run.path)}")
     if stopped is not None:
         raise stopped
     if report.finished and report.needs_attention:
@@ -56,7 +58,7 @@ def rescore(run_directory: RunArgument, config: ConfigOption = None, as_json: Js
 
 
 def retry(
-    run_directory: RunArgument,
+    run: RunArgument,
     state: Annotated[
         str,
         typer.Option(
@@ -84,7 +86,7 @@ def retry(
     configure("debug" if verbose else None)
     check_place(local, address)
     states = _states(state)
-    with reopen(run_directory, config, asks=True) as session:
+    with reopen(run_directory(run), config, asks=True) as session:
         before = _print_revisions(session, quiet)
         for kind, name, place in (("judge", judge, 0), ("model", model, 1)):
             names = sorted({judge_model[place] for judge_model in session.judge_models})
@@ -102,7 +104,7 @@ def retry(
     changes = made[-1].document() if made else {"changed": 0, "unchanged": 0, "judge_models": [], "changes": []}
     _print_outcome(session, before, {"retried": again} | changes if as_json else None)
     stopped = describe_published(session, stopped, quiet)
-    command = f"jurybox report {session.run.path}" if stopped is None else f"{same_command()}  # goes on with the rest"
+    command = suggest("report", session.run.path) if stopped is None else f"{same_command()}  # goes on with the rest"
     say(f"next: {command}", quiet)
     conclude(stopped, report)
 

@@ -75,7 +75,8 @@ def run(
         say(revision.text(), quiet)
     stopped = describe_published(session, stopped, quiet)
     command = None if stopped is None else f"{same_command()}  # goes on with the run"
-    print_report(report, as_json, next_command=command)
+    if stopped is None or report.done or as_json:
+        print_report(report, as_json, next_command=command)
     conclude(stopped, report)
 
 

@@ -11,19 +11,19 @@ import typer
 
 from runner.errors import InputError, JuryboxError
 
-from .options import JsonOption, RunArgument, say
+from .options import JsonOption, RunArgument, run_directory, say
 
 
-def status(run_directory: RunArgument, as_json: JsonOption = False) -> None:
+def status(run: RunArgument, as_json: JsonOption = False) -> None:
     """How far a run is, also while it works."""
     from runner.session.run_status import status_of
 
-    counts = status_of(run_directory)
+    counts = status_of(run_directory(run))
     typer.echo(json.dumps(counts.document(), ensure_ascii=False) if as_json else counts.text())
 
 
 def report(
-    run_directory: RunArgument,
+    run: RunArgument,
     as_json: JsonOption = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print all of it as Markdown.")] = False,
     section: Annotated[
@@ -36,12 +36,12 @@ def report(
 
     if as_json + markdown + full + (section is not None) > 1:
         raise InputError("--json, --markdown, --section and --full exclude each other")
-    with open_run(run_directory) as opened:
+    with open_run(run_directory(run)) as opened:
         print_report(opened.report(), as_json, markdown, section or (), full)
 
 
 def export(
-    run_directory: RunArgument,
+    run: RunArgument,
     format: Annotated[Literal["jsonl", "csv", "parquet", "longmemeval"], typer.Option(help="Format of the rows.")],
     to: Annotated[Path | None, typer.Option(help="File to write; by default stdout.")] = None,
     judge: Annotated[str | None, typer.Option(help="Only this judge.")] = None,
@@ -62,19 +62,19 @@ def export(
     from runner.session.run_status import open_run
 
     states = () if state is None else tuple(part.strip() for part in state.split(","))
-    with open_run(run_directory) as opened:
-        run = opened.config, opened.judges, opened.staged, opened.ledger
+    with open_run(run_directory(run)) as opened:
+        parts = opened.config, opened.judges, opened.staged, opened.ledger
         select = Selection(judge, model, system, states)
-        written = export_results(*run, format=format, to=to, select=select, reading=reading, texts=not no_texts)
+        written = export_results(*parts, format=format, to=to, select=select, reading=reading, texts=not no_texts)
     left_out = f", {written.left_out:,} without a verdict left out" if written.left_out else ""
     say(f"{written.rows:,} rows written{left_out}")
 
 
-def current_report(run_directory: Path) -> Any:
+def current_report(directory: Path) -> Any:
     """The report of a run that came to no end, or None where there is none yet or it cannot be read."""
     from runner.session.run_status import open_run
 
-    with suppress(JuryboxError), open_run(run_directory) as opened:
+    with suppress(JuryboxError), open_run(directory) as opened:
         # Half of a plan has other items than judgments.
         if opened.ledger.meta("plan"):
             return opened.report()

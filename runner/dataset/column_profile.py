@@ -19,9 +19,10 @@ from typing import Any
 from judges import Item, Judge
 from runner.errors import InputError
 from runner.items_config import Items
+from runner.labels import TRUTH_WORDS
 
 from .eval_logs import LIKELIHOODS
-from .files import Record, RowError
+from .files import Record, RowError, conversion_advice
 from .sources import Source, item_sources, reference_sources
 
 MAX_ROWS = 20_000
@@ -31,8 +32,6 @@ _MAX_CHARACTERS = 60
 _MAX_VALUES = 50
 _EXAMPLES = 2
 _TYPES = {type(None): "null", bool: "true/false", int: "whole number", float: "number", str: "text", list: "list"}
-_WORDS = ("true", "false", "yes", "no", "correct", "incorrect")
-"""What a label may say for true and false; digits are taken for numbers here."""
 
 
 @dataclass(slots=True)
@@ -64,7 +63,9 @@ class ColumnStats:
         types = self.types.keys() - {"null"}
         if not types:
             return "empty"
-        if types == {"true/false"} or (types == {"text"} and self._all(lambda value: value.strip().lower() in _WORDS)):
+        if types == {"true/false"} or (
+            types == {"text"} and self._all(lambda value: value.strip().lower() in TRUTH_WORDS)
+        ):
             return "bool"
         if types <= {"whole number", "number"} or (types == {"text"} and self._all(_is_number)):
             return "number"
@@ -162,7 +163,7 @@ def _read(
                         break
                     if skip:
                         continue
-                    raise InputError(problem)
+                    raise InputError(problem + conversion_advice(row.text, source.name))
                 if rows == max_rows:
                     return rows, False
                 _add(columns, rows, row)
@@ -179,6 +180,10 @@ def _add(columns: dict[str, ColumnStats], number: int, row: Record, before: str 
             _add(columns, number, value, f"{path}.", depth + 1)
         else:
             columns.setdefault(path, ColumnStats(path)).add(number, value)
+
+
+def _is_truth(value: str) -> bool:
+    return value.strip().lower() in TRUTH_WORDS
 
 
 def _is_number(value: str) -> bool:

@@ -111,11 +111,23 @@ class FieldMap:
         """id, question_id, system → whether the rows have it."""
         self.unnamed_questions = 0
         """Rows of which nothing says what question they answer."""
+        self._has_good_row = False
         self.stripped_systems: Counter[str] = Counter()
         """Names of systems with blanks around them, which they lose → rows."""
 
     def item(self, own: Record, joined: Record | None, system: str | None) -> MappedRow:
         """The item of a row. `joined` fills in columns that the row itself lacks; `system` is what the file says."""
+        if self._has_good_row:
+            return self._item(own, joined, system)
+        try:
+            mapped = self._item(own, joined, system)
+        except BadRowError:
+            self._has_column.clear()  # a row that makes no item says nothing of those after it
+            raise
+        self._has_good_row = True
+        return mapped
+
+    def _item(self, own: Record, joined: Record | None, system: str | None) -> MappedRow:
         row = {**joined, **own} if joined else own
         if self._missing_columns:
             self._record_columns(row)

@@ -11,6 +11,7 @@ import decimal
 import io
 import math
 import re
+import shlex
 import uuid
 import zlib
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner.errors import ConfigError
+from runner.errors import ConfigError, ItemError
 
 MAX_ROW_BYTES = 64 * 1024 * 1024
 """Longest line, field or array element that is read as an item: no model takes a tenth of it."""
@@ -32,6 +33,21 @@ DAMAGE = (EOFError, OSError, zlib.error)
 REST_LOST = "the rest of the file cannot be read"
 MAGIC = re.compile(r"[*?\[]")
 """What makes a path a pattern."""
+FORMATS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".eval": "inspect",
+}
+"""Ending of a file's name → what it holds."""
+COMPRESSED = (".gz", ".zst")
+_LISTED = 10
+_NOT_UTF8 = "not UTF-8"
 _MISSING = ("NAType", "NaTType")
 """Types by which pandas says that a value is missing."""
 
@@ -101,7 +117,32 @@ def _scalar_text(value: Any) -> str:
 
 def describe_encoding_error(byte: int) -> RowError:
     """Bytes that are no text; `byte` counts from the file's start, unzipped."""
-    return RowError(f"not UTF-8 at byte {byte} of the file (counted from 0)")
+    return RowError(f"{_NOT_UTF8} at byte {byte} of the file (counted from 0)")
+
+
+def conversion_advice(problem: str, name: str, encoding: str = "WINDOWS-1252") -> str:
+    """How a file is converted whose bytes are no UTF-8; empty for other problems."""
+    if not problem.startswith(_NOT_UTF8):
+        return ""
+    stem, dot, ending = name.rpartition(".")
+    converted = f"{stem}.utf8.{ending}" if dot else f"{name}.utf8"
+    if_so = "this converts it" if encoding.startswith("UTF") else "if all of it is Latin-1 (Windows-1252)"
+    return f"; {if_so}: {shlex.join(['iconv', '-f', encoding, '-t', 'UTF-8', name])} > {shlex.quote(converted)}"
+
+
+def check_encoding(head: bytes, name: str) -> None:
+    """ItemError for a file that begins as UTF-16 does."""
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff") or (len(head) > 3 and (head[:4:2] == b"\0\0" or head[1:4:2] == b"\0\0")):
+        problem = f"{_NOT_UTF8} but UTF-16"
+        raise ItemError(f"{name}: {problem}{conversion_advice(problem, name, 'UTF-16')}")
+
+
+def format_of(name: str) -> str | None:
+    """What a file of this name holds, by its ending; None where that tells nothing."""
+    bare = name.lower()
+    for ending in COMPRESSED:
+        bare = bare.removesuffix(ending)
+    return FORMATS.get(Path(bare).suffix)
 
 
 def describe_damage(error: BaseException) -> RowError:
@@ -149,7 +190,7 @@ def local_files(key: str, pattern: str, base: Path) -> list[LocalFile]:
     if path.is_file():
         return [LocalFile(pattern, path)]
     if path.is_dir():
-        raise ConfigError(f"{key}: {path} is a directory; name its files, as in {pattern.rstrip('/')}/*.jsonl")
+        raise ConfigError(f"{key}: {path} is a directory; {_describe_directory(path, pattern)}")
     if not MAGIC.search(pattern):
         raise ConfigError(f"{key}: there is no file {path}")
     parts = Path(pattern).parts
@@ -164,3 +205,11 @@ def local_files(key: str, pattern: str, base: Path) -> list[LocalFile]:
     if not matches:
         raise ConfigError(f"{key}: no file matches {path}")
     return [LocalFile(str(folder / match.relative_to(base / folder)), match) for match in matches]
+
+
+def _describe_directory(path: Path, pattern: str) -> str:
+    """What of a directory can be read, and how it is named."""
+    names = sorted(file.name for file in path.iterdir() if file.is_file() and format_of(file.name))
+    ending = "".join(Path(names[0]).suffixes[-1:]) if names else ".jsonl"
+    held = ", ".join(names[:_LISTED]) + ", …" * (len(names) > _LISTED) if names else "nothing that can be read"
+    return f"it holds {held}; name its files, as in {pattern.rstrip('/')}/*{ending}"

@@ -3,6 +3,7 @@
 Staging does this to every row, `jurybox try` to one. The reference that rows are joined to is kept in memory.
 """
 
+import difflib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +11,15 @@ from typing import Any, NamedTuple
 
 from judges import Item, Judge
 from judges.injection import InjectionDetector
-from runner.errors import ItemError
+from runner.errors import ConfigError, ItemError
 from runner.items_config import Items, Join
 
 from .compared_responses import compared_fields
 from .field_mapping import BadRowError, FieldMap, MappedRow, as_identifier, find_value
 from .files import Record, RowError
 from .sources import Source
+
+_REMEMBERED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,10 @@ class ItemBuilder:
             (judge.name, template): compared_fields(judge, template) for judge in judges for template in judge.templates
         }
         self.fields = FieldMap(items)
+        self._unseen = {name: judge.name for judge in judges for name in sorted(judge.routing_fields)}
+        """Fields that a judge's routes look at and no item had so far → the judge."""
+        self._names: dict[str, None] = {}
+        """Names of the items' fields, for the one that was meant."""
 
     def build(self, row: Record | RowError, system: str | None) -> BuiltItem:
         """The item of a row; BadRowError where it makes none. `system` is what the file says."""
@@ -112,7 +119,15 @@ class ItemBuilder:
             raise BadRowError(row.text)
         match = None if self._reference is None else self._reference.match(row)
         mapped = self.fields.item(row, None if match is None else match.columns, system)
+        if self._unseen:
+            self._names.update(dict.fromkeys(list(mapped.item.fields)[:_REMEMBERED]))
+            self._unseen = {name: judge for name, judge in self._unseen.items() if name not in mapped.item.fields}
         return BuiltItem(mapped, match, [self._template(judge, mapped.item) for judge in self._judges])
+
+    def check_routes(self) -> None:
+        """After the last row: a field that routes look at and no item ever had is a mistake of the judge."""
+        for name, judge in self._unseen.items():
+            raise ConfigError(f"judge {judge!r}: {self._describe_unseen(name)}")
 
     def signs(self, item: Item, templates: Sequence[str | None]) -> list[str | None]:
         """By judge, the signs that the item's text may be meant to steer it, with commas; None where it leaves it."""
@@ -127,7 +142,9 @@ class ItemBuilder:
         template = judge.route(item)
         if template is None:
             if judge.on_unrouted == "error":
-                raise BadRowError(f"no route of judge {judge.name!r} matches (group {item.group!r})")
+                unseen = [name for name, of in self._unseen.items() if of == judge.name]
+                why = "; ".join([f"group {item.group!r}", *map(self._describe_unseen, unseen)])
+                raise BadRowError(f"no route of judge {judge.name!r} matches ({why})")
             return None
         if missing := judge.missing(item, template):
             names = ", ".join(f"{name!r} (column {self.fields.column(name)!r})" for name in missing)
@@ -137,3 +154,8 @@ class ItemBuilder:
         if fault := judge.fault(item, template):
             raise BadRowError(f"judge {judge.name!r}: {fault}")
         return template
+
+    def _describe_unseen(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self._names, n=1)
+        meant = f"did you mean {near[0]!r}?" if near else f"they have {', '.join(self._names)}"
+        return f"its routes look at the field {name!r}, which no item has; {meant}"

@@ -8,9 +8,10 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import shlex
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,20 +22,15 @@ from runner.items_config import Items
 from runner.object_storage import is_remote, without_secrets
 
 from .eval_logs import inspect_rows, lm_eval_rows, named_as_lm_eval, opens_as_inspect, opens_as_lm_eval
-from .files import BOM, CHUNK, DAMAGE, LocalFile, Row, local_files
+from .files import BOM, CHUNK, COMPRESSED, DAMAGE, FORMATS, LocalFile, Row, check_encoding, format_of, local_files
 from .huggingface import DatasetSource, dataset_source
 from .json_reader import json_array, json_lines
 from .remote_files import InputFile, remote_files
-from .table_reader import csv_rows, parquet_rows
+from .table_reader import arrow_file_rows, csv_rows, parquet_rows
 
-_ENDINGS = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".eval": "inspect",
-}
+_SPREADSHEETS = (".xlsx", ".xls", ".ods")
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_ARRAY = re.compile(rb"\[\s*(\{|$)")
 _MAX_REQUESTS = 16
 _URL = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|hf:")
 _FORMS = "local files, s3:// and gs:// URLs are read; a dataset of the Hugging Face Hub is named by items.hf"
@@ -51,6 +47,23 @@ class _GzipReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         data = self._file.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+class _ZstdReader(io.RawIOBase):
+    """Unpacks by Arrow, which every installation has."""
+
+    def __init__(self, file: io.BufferedReader[Any]) -> None:
+        import pyarrow
+
+        self._stream = pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
@@ -81,14 +94,25 @@ class FileSource:
         if self.format == "parquet" and isinstance(self.file, LocalFile):
             yield from parquet_rows(self.file.path)
             return
+        if self.format == "arrow" and isinstance(self.file, LocalFile):
+            yield from arrow_file_rows(self.file.path)
+            return
         with ExitStack() as stack:
             file = raw = stack.enter_context(self.file.open())
             if self.format == "parquet":
                 yield from parquet_rows(raw)
                 return
+            if self.format == "arrow":
+                yield from arrow_file_rows(raw)
+                return
             if raw.peek(2)[:2] == b"\x1f\x8b":
                 reader: Any = _GzipReader(stack.enter_context(gzip.GzipFile(fileobj=raw)))
                 file = stack.enter_context(io.BufferedReader(reader, CHUNK))
+            elif raw.peek(4)[:4] == _ZSTD:
+                file = stack.enter_context(io.BufferedReader(_ZstdReader(raw), CHUNK))
+            if self.format != "inspect":
+                with suppress(*DAMAGE):  # told where the rows are read, with its place
+                    check_encoding(file.peek(4)[:4], self.name)
             yield from self._read(file, self._detect_format(file) if self.sniff else self.format)
 
     def _read(self, file: io.BufferedReader[Any], format: str) -> Iterator[Row]:
@@ -109,6 +133,8 @@ class FileSource:
             return "inspect"
         if self.format == "jsonl" and named_as_lm_eval(_last_name(self.file)) and opens_as_lm_eval(head):
             return "lm-eval"
+        if self.format == "jsonl" and _ARRAY.match(head):
+            return "json"
         return "jsonl" if self.format == "json" and head.startswith(b"{") else self.format
 
 
@@ -170,13 +196,14 @@ def _input_files(key: str, pattern: str, base: Path) -> Sequence[InputFile]:
 
 
 def _source(key: str, file: InputFile, format: str | None, system: str | None, columns: frozenset[str]) -> FileSource:
-    bare = _last_name(file).lower().removesuffix(".gz")
-    kind = format or _ENDINGS.get(PurePosixPath(bare).suffix)
+    kind = format or format_of(_last_name(file))
+    if kind is None and PurePosixPath(_last_name(file).lower()).suffix in _SPREADSHEETS:
+        command = shlex.join(["libreoffice", "--headless", "--convert-to", "csv", file.name])
+        raise ConfigError(f"{key}: {file.name} is a spreadsheet; save it as CSV (UTF-8), or: {command}")
     if kind is None:
         way_out = "rename it" if key.startswith("items.join") else "set items.format"
-        raise ConfigError(
-            f"{key}: the ending of {file.name} tells no format ({', '.join(_ENDINGS)}, also .gz); {way_out}"
-        )
+        known = f"{', '.join(FORMATS)}, also with {' or '.join(COMPRESSED)}"
+        raise ConfigError(f"{key}: the ending of {file.name} tells no format ({known}); {way_out}")
     return FileSource(file, kind, sniff=format is None, system=system, columns=columns)
 
 

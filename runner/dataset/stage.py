@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from judges import Item, Judge
 from runner.config import RunConfig
-from runner.errors import ConfigError, ItemError
+from runner.errors import ConfigError, InputError, ItemError
 from runner.filesystem import open_private, replace_directory, sync
 from runner.items_config import Items
 from runner.labels import check_labels
@@ -24,9 +24,10 @@ from .controls import ControlSelector, kinds_for
 from .deduplication import DuplicateCounts, DuplicateDetector, SourceLocation
 from .field_kinds import FieldKinds
 from .field_mapping import BadRowError, as_stored_value
-from .files import RowError
+from .files import RowError, conversion_advice
 from .item_builder import ItemBuilder, Reference
 from .item_profile import ItemProfile
+from .missing_columns import check_missing
 from .sampling import ItemSampler, Sample, SampleSummary
 from .sources import Source, item_sources, reference_sources, signature_of
 from .staged_items import (
@@ -56,10 +57,17 @@ class _Rejects:
         self._path = directory / REJECTS
         self._file = open_private(self._path)
         self._first: list[str] = []
+        self._problems: set[str] = set()
+        self._advice = ""
         self.count = 0
+        self.good = 0
+        """Rows that were not bad."""
 
     def add(self, file: str, line: int, item_id: str | None, problem: str) -> None:
         self.count += 1
+        self._problems.add(problem)
+        if self.count <= _MAX_LISTED:
+            self._advice = self._advice or conversion_advice(problem, file)
         if len(self._first) < _MAX_LISTED:
             name = "" if item_id is None else f" {item_id[:_ID_CHARACTERS]}:"
             # An id may hold what no terminal prints, such as half a surrogate pair.
@@ -71,10 +79,14 @@ class _Rejects:
     def check(self, complete: bool = True) -> None:
         """ItemError if rows were rejected and the config says to stop. `complete`: all rows have been looked at."""
         if self._stop and self.count:
+            if not self.good and len(self._problems) == 1 < self.count:
+                rows = f"all {self.count}" if complete else f"the first {self.count}"
+                raise ItemError(f"{self._first[0]}\n  and the same in {rows} rows; nothing was asked")
             head = f"{self.count} bad row{'s' * (self.count > 1)}" if complete else f"the first {_MAX_LISTED} bad rows"
             raise ItemError(
                 f"{head}; nothing was asked\n{self.listing()}\n"
                 "Mend them, or set items.on_bad: skip to leave them out (they are then listed and counted)"
+                + self._advice
             )
 
     def listing(self) -> str:
@@ -109,7 +121,11 @@ def stage(
     reference = None if items.join is None else Reference(items.join, references)
     with replace_directory(directory) as fresh:
         staging = _Staging(items, judges, sources, reference, fresh, sample)
-        summary = staging.run(signature, limit)
+        try:
+            summary = staging.run(signature, limit)
+        except InputError:
+            check_missing(items, judges, base)
+            raise
         if kinds:
             among = summary.rows if summary.limit is None else summary.limit
             controls = ControlSelector(config.controls, among, config.seed, judges, kinds)
@@ -190,6 +206,7 @@ class _Staging:
             names = ", ".join(source.name for source in self._sources)
             raise ItemError(f"{names}: no item is left" + (rejected if self._rejects.count else ""))
         self._builder.fields.check_columns()
+        self._builder.check_routes()
         if self._items.join is not None and self._items.join.expect == "all":
             self._duplicates.check_answered()
         if limit is not None and limit < writer.rows:
@@ -252,6 +269,7 @@ class _Staging:
             item_id = self._builder.fields.known_id(row.record if isinstance(row, RowError) else row)
             self._rejects.add(source.name, at.line, item_id, str(error))
             return
+        self._rejects.good += 1
         item = mapped.item
         self._duplicates.add(item, mapped.content, match, at, writer.rows)
         self._counts.add(item, templates)

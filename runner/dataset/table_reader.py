@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,17 @@ from .files import (
     describe_encoding_error,
 )
 
+_SLICE = 512
+
 
 def csv_rows(file: io.BufferedReader[Any]) -> Iterator[Row]:
-    """CSV with a header line; all values are strings."""
+    """CSV with a header line; all values are strings. The header tells what parts the cells."""
     csv.field_size_limit(MAX_ROW_BYTES)
+    delimiter = ","
+    with suppress(*DAMAGE):  # told where the rows are read
+        delimiter = _delimiter(file.peek(1).split(b"\n")[0].decode(errors="replace"))
     lines = _TextLines(file)
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
     header: list[str] | None = None
     while True:
         start = lines.count + 1
@@ -58,6 +64,17 @@ def csv_rows(file: io.BufferedReader[Any]) -> Iterator[Row]:
             row = dict(zip(header, cells, strict=False))
             same = len(cells) == len(header)
             yield start, row if same else RowError(f"{len(cells)} columns where the header has {len(header)}", row)
+
+
+def _delimiter(header: str) -> str:
+    """A comma, unless a tab parts as many names, or there is no comma and a semicolon parts some."""
+
+    def count(delimiter: str) -> int:
+        return len(next(csv.reader([header], delimiter=delimiter), []))
+
+    if count("\t") > 1 and count("\t") >= count(","):
+        return "\t"
+    return ";" if count(",") == 1 < count(";") else ","
 
 
 class _TextLines:
@@ -100,12 +117,36 @@ def parquet_rows(file: Path | io.BufferedReader[Any]) -> Iterator[Row]:
             if len(set(names)) != len(names):
                 yield 1, RowError(f"the file names a column twice; {REST_LOST}")
                 return
-            for batch in table.iter_batches(batch_size=512):
+            for batch in table.iter_batches(batch_size=_SLICE):
                 for row in arrow_rows(batch):
                     number += 1
                     yield number, row
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         yield number + 1, RowError(f"damaged Parquet file: {' '.join(str(error).split())}; {REST_LOST}")
+
+
+def arrow_file_rows(file: Path | io.BufferedReader[Any]) -> Iterator[Row]:
+    """Rows of an Arrow file or stream, or of Feather."""
+    import pyarrow
+
+    number = 0
+    try:
+        with pyarrow.OSFile(str(file)) if isinstance(file, Path) else pyarrow.PythonFile(file, mode="r") as opened:
+            is_file = opened.read(6) == b"ARROW1"
+            opened.seek(0)
+            with (pyarrow.ipc.open_file if is_file else pyarrow.ipc.open_stream)(opened) as table:
+                names = table.schema.names
+                if len(set(names)) != len(names):
+                    yield 1, RowError(f"the file names a column twice; {REST_LOST}")
+                    return
+                batches = map(table.get_batch, range(table.num_record_batches)) if is_file else table
+                for batch in batches:
+                    for start in range(0, batch.num_rows, _SLICE):
+                        for row in arrow_rows(batch.slice(start, _SLICE)):
+                            number += 1
+                            yield number, row
+    except (pyarrow.ArrowException, OSError, ValueError) as error:
+        yield number + 1, RowError(f"damaged Arrow file: {' '.join(str(error).split())}; {REST_LOST}")
 
 
 def arrow_rows(batch: Any) -> Iterator[Record | RowError]:

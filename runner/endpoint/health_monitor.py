@@ -218,4 +218,11 @@ class HealthMonitor:
     def states(self) -> dict[str, str]:
         """A few words on every account that takes no requests now."""
         away = {name: "endpoint away, probing" for name, account in self._accounts.items() if account.probes.is_away}
-        return away | dict.fromkeys(self.closed, "stopped")
+        words = away | dict.fromkeys(self.closed, "stopped")
+        errors = {name: self._accounts[name].last_error for name in words}
+        return {name: word + (f" ({errors[name]})" if errors[name] else "") for name, word in words.items()}
+
+    @property
+    def in_flight(self) -> int:
+        """Requests on their way, as the workers saw it last."""
+        return sum(seen.in_flight for account in self._accounts.values() for seen in account.seen.values())

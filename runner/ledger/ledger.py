@@ -28,6 +28,7 @@ from .segments import Segments
 from .spending import NO_BUDGET, Spending
 
 COPYING_MODEL = "copying_model"
+RECENT_S = 60.0
 
 Row = tuple[Any, ...]
 
@@ -163,6 +164,11 @@ class Ledger:
         spent = self._spend_by_judge_model()
         copying = spent.keys() & self._copying({judge for judge, _ in counts}) - counts.keys()
         return tallies_of([*counts, *copying], counts, spent)
+
+    def recent_rate(self, now: float) -> float | None:
+        """Trials a second that replies came for of late, near enough; None where there were none."""
+        began, trials = self._db.rows(schema.RECENT_REPLIES, now - RECENT_S)[0]
+        return trials / max(1.0, now - began) if trials else None
 
     def spend(self) -> dict[str, Spend]:
         """Everything ever spent in this run, by model, whether the plan still holds it or not."""

@@ -174,27 +174,19 @@ class RunDirectory:
         finally:
             os.close(descriptor)
 
-    @property
-    def held(self) -> bool:
-        """Whether a process holds the directory at this moment."""
+    def worker_pid(self) -> int | None:
+        """The process of this machine that works here; None: there is none."""
         try:
-            descriptor = os.open(self.path / "lock", os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError:
-            return False
-        try:
-            holder = os.read(descriptor, 32).decode(errors="replace").strip()
-            if not holder.isdigit():
-                return False
-            # Looked up first: whoever comes to hold the directory finds the lock free.
-            os.kill(int(holder), 0)
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except ProcessLookupError:
-            return False
-        except OSError:
-            return True
-        finally:
-            os.close(descriptor)
-        return False
+            with (self.path / "lock").open("rb") as file:
+                pid = int(file.read(32))
+                os.kill(pid, 0)
+                # Only now, since a lock that is free would be ours for a moment.
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return pid
+        except (OSError, ValueError):
+            return None
+        return None
 
     def manifest(self) -> dict[str, Any] | None:
         try:

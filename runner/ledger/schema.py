@@ -49,6 +49,11 @@ REPLY_COLUMNS = (
 )  # fmt: skip
 """What `Ledger.judgment_rows` adds from the deciding attempt."""
 
+RECENT_REPLIES = """
+    SELECT min(sent_at), coalesce(sum(length(keys) / 16), 0)
+    FROM (SELECT sent_at, keys, state FROM attempts ORDER BY id DESC LIMIT 5000) WHERE sent_at > ? AND state = 'ok'
+"""
+
 
 # Clustered by (shard, position): shards are worked off a few at a time, so the database's own uniqueness touches the
 # same warm pages whatever the ledger's size. A random 16-byte key would cost a cold page per row on a large ledger.

@@ -11,6 +11,7 @@ from runner.stats.metrics import UnscoredEffect
 from runner.stats.model_drift import ServedVersion
 from runner.stats.parse_stats import ParsePaths
 from runner.stats.significance import BEYOND_CHANCE, LEAST_GROUP, Comparison
+from runner.suggested_command import suggest
 from runner.usage import CostBound, usd_at_most
 
 from .formatting import counted, number, p_value
@@ -71,7 +72,7 @@ def _run_notices(report: Report) -> Iterator[str]:
     if len(report.parser_versions) > 1:
         yield (
             f"Replies were read by parsers {' and '.join(report.parser_versions)}, which may differ: "
-            f"`jurybox rescore {report.directory}` reads all of them by one, without a call."
+            f"`{suggest('rescore', report.directory)}` reads all of them by one, without a call."
         )
     if report.sample is not None:
         yield f"A {report.sample}, was judged."

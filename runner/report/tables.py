@@ -1,6 +1,5 @@
 """The report's sections and their tables, the same for the terminal and for Markdown, in the order to read them."""
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import astuple, replace
 from operator import attrgetter
@@ -8,6 +7,7 @@ from operator import attrgetter
 from runner.stats.injection_stats import TrialGroup
 from runner.stats.malformed_examples import abridge
 from runner.stats.significance import LEAST_GROUP
+from runner.suggested_command import suggest
 
 from .agreement_tables import agreement_tables
 from .failures import STATES, pick_by_kind
@@ -79,10 +79,10 @@ def _failures(report: Report) -> Table:
     columns = [*names("judge", "model", "system"), TableColumn("item", "text"), *numbers(*["repeat"] * several)]
     columns += [TableColumn("state", "text"), TableColumn("error", "text")]
     states = [state for state in STATES if any(getattr(result.overall, state) for result in report.results)]
-    of = f"{shlex.quote(report.directory)} --state {','.join(states)}"
+    of = report.directory, "--state", ",".join(states)
     more = report.failed - len(rows)
-    listed = f"and {more:,} more: `jurybox export {of} --format jsonl` lists all" if more > 0 else ""
-    notes = [listed, f"`jurybox retry {of}` judges them again"]
+    listed = f"and {more:,} more: `{suggest('export', *of, '--format', 'jsonl')}` lists all" if more > 0 else ""
+    notes = [listed, f"`{suggest('retry', *of)}` judges them again"]
     return Table("Trials that failed", tuple(columns), tuple(rows), " · ".join(filter(None, notes)))
 
 

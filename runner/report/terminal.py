@@ -7,7 +7,6 @@ each begin with the names; numbers are never cut: rather than that they run over
 from __future__ import annotations
 
 import io
-import shlex
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from rich.text import Text
 
 from judges import STATES
 from runner.errors import InputError
+from runner.suggested_command import suggest
 
 from .answer import COST, JUDGE, PAIRED, Sentence, sentences
 from .formatting import INTERVAL, Table, TableColumn
@@ -81,7 +81,7 @@ class _Printer:
         self._report = report
         self._console = console
         self._width = console.width
-        self._command = f"jurybox report {shlex.quote(report.directory)}"
+        self._command = suggest("report", report.directory)
         self._fixed = _fixed_names(report)
         self._notices = notices(report)
         self._sections = sections(report)
@@ -151,8 +151,7 @@ class _Printer:
         lines = [result.overall for result in self._report.results]
         states = [state for state in STATES if state != "scored" and any(getattr(line, state) for line in lines)]
         if self._report.finished and states:
-            directory = shlex.quote(self._report.directory)
-            commands.append(f"jurybox retry {directory} --state {','.join(states)}")
+            commands.append(suggest("retry", self._report.directory, "--state", ",".join(states)))
         commands.append(f"{self._command} --full")
         for place, command in enumerate(commands):
             yield f"{'' if place else 'next':<8}{command}"

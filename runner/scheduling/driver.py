@@ -34,14 +34,16 @@ JUDGE_AGAIN = ("malformed", "refused", "halved", "retry")
 LAST_TRY = ("parked",)
 
 log = structlog.get_logger()
-Watch = Callable[[Snapshot, Mapping[str, int], Mapping[str, str], Mapping[JudgeModelId, int]], None]
+Stopping = tuple[int, float]
+"""After the order to stop: requests in flight, and the seconds that they still have."""
+Watch = Callable[[Snapshot, Mapping[str, int], Mapping[str, str], Mapping[JudgeModelId, int], "Stopping | None"], None]
 
 
 class Driver:
     """Carries out one plan on one pool.
 
     `watch` is called twice a second with the live counts, the 429s by account, a word on each account that takes no
-    requests now, and the number of trials by judge and model that are suspected of killing workers.
+    requests now, the number of trials by judge and model that are suspected of killing workers, and how far a stop is.
 
     `done` holds the judged trials of each shard, by shard id, as the ledger has them at the start.
     """
@@ -148,7 +150,9 @@ class Driver:
             # Before the snapshot: what a task left waiting is recorded before the task ends.
             was_idle = self._dispatch.idle
             snapshot = await self._pool.aggregator.snapshot()
-            self._watch(snapshot, self._health.throttled, self._health.states, self._recovery.suspected)
+            left_s = self._run.grace_left_s
+            stopping = None if left_s is None else (self._health.in_flight, left_s)
+            self._watch(snapshot, self._health.throttled, self._health.states, self._recovery.suspected, stopping)
             if (no_room := snapshot.unrecorded or snapshot.shortage) is not None:
                 self.stop(DiskFull(no_room))
             if snapshot.over_budget is not None and self._leases.is_starved(snapshot.starved):

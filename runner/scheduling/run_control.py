@@ -52,6 +52,13 @@ class RunControl:
         """How long is waited after the order to stop."""
         return SHORT_GRACE_S if self._is_urgent or isinstance(self.stopped, Terminated) else GRACE_S
 
+    @property
+    def grace_left_s(self) -> float | None:
+        """How long is still waited; None before the order to stop."""
+        if self.stopped is None:
+            return None
+        return max(0.0, self._stopped_at + self.grace_s - asyncio.get_running_loop().time())
+
     @asynccontextmanager
     async def limit_grace(self) -> AsyncIterator[asyncio.Timeout]:
         """A block that ends with TimeoutError when the order to stop has had its grace."""

@@ -118,7 +118,11 @@ def _fitting(profile: ColumnProfile, guesses: Mapping[str, Guess]) -> Iterator[t
 
 def scalar(value: str) -> str:
     """A text as YAML writes it within a line."""
-    return yaml.safe_dump([value], default_flow_style=True, allow_unicode=True, width=float("inf"))[1:-2]
+    # Only in double quotes does a line break stay on the line.
+    style = None if value.isprintable() else '"'
+    return yaml.safe_dump(
+        [value], default_flow_style=True, default_style=style, allow_unicode=True, width=float("inf")
+    )[1:-2]
 
 
 def _columns(profile: ColumnProfile) -> Iterator[str]:

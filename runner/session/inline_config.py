@@ -15,7 +15,7 @@ from runner.errors import InputError
 OPENAI_HOST = "api.openai.com"
 OPENAI_KEY = "OPENAI_API_KEY"
 
-_ENDING = re.compile(r"(\.(jsonl|ndjson|json|csv|parquet|eval))?(\.gz)?$", re.IGNORECASE)
+_ENDING = re.compile(r"(\.(jsonl|ndjson|json|csv|tsv|parquet|arrow|feather|eval))?(\.(gz|zst))?$", re.IGNORECASE)
 _WILD = re.compile(r"[*?\[]")
 _OF_ITEMS = (
     *("judge", "model", "base_url", "api_key_env", "limits", "batch", "sampling"),

@@ -34,10 +34,14 @@ def judge_plan(
     plan: Plan,
     *,
     make_pool: Callable[[], Pool],
-    watch: Watch = lambda snapshot, throttled, states, suspected: None,
+    watch: Watch = lambda snapshot, throttled, states, suspected, stopping: None,
     signal: StopSignal | None = None,
+    shows_stop: bool = False,
 ) -> None:
-    """Judge what the plan leaves to do; raises why it stopped before the end. `signal` stops it from elsewhere."""
+    """Judge what the plan leaves to do; raises why it stopped before the end. `signal` stops it from elsewhere.
+
+    `shows_stop`: `watch` says how far a stop is, so that nothing else has to.
+    """
     from runner.scheduling.driver import Driver
 
     config, run, publisher = session.config, session.run, session.publisher
@@ -55,7 +59,7 @@ def judge_plan(
         stop = signal or StopSignal()
         # Ray takes some seconds to start. Nothing is in flight meanwhile: a signal has nothing to wait for.
         pool = make_pool()
-        with stop_on_signal(stop.stop):
+        with stop_on_signal(stop.stop, is_shown=shows_stop):
             try:
                 driver = Driver(
                     config, plan.shards, plan.done, session.judge_models, plan.staged, pool,
@@ -85,7 +89,9 @@ def judge_and_show(
 
     accounts = {model.name: model.account_name for model in session.config.models}
     with Progress(accounts, quiet=quiet) as progress:
-        judge_plan(session, plan, make_pool=make_pool, watch=progress.update, signal=signal)
+        judge_plan(
+            session, plan, make_pool=make_pool, watch=progress.update, signal=signal, shows_stop=progress.is_live
+        )
 
 
 def local_pool(session: Session) -> Pool:

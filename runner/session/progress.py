@@ -6,6 +6,7 @@ the numbers can be tested without a terminal and without waiting.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import deque
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TextIO, TypeVar
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -22,10 +23,14 @@ from rich.text import Text
 
 from runner.messages import JudgeModelId, Snapshot
 
+from .run_status import describe_duration
+
 EVERY_S = 10.0
 """Seconds between two plain lines of one judge and model, where nothing else calls for one."""
 STEPS = 10
 """Every tenth of the trials calls for a plain line."""
+SETTLED_S, SETTLED_DONE = 10.0, 10
+"""A rate over fewer seconds or judgments than this says nothing of the time left."""
 WINDOW_S = 30.0
 """The rate is measured over the last seconds, so that a pause shows and an earlier session does not count."""
 
@@ -48,6 +53,8 @@ class Row:
     """429s of this session."""
     cost_usd: float
     note: str = ""
+    is_settled: bool = True
+    """Whether enough was seen to tell the time left."""
 
     @property
     def share(self) -> float:
@@ -59,7 +66,7 @@ class Row:
         """Seconds to the end at the present rate; None where that says nothing."""
         if self.done >= self.trials:
             return 0.0
-        return (self.trials - self.done) / self.rate_per_s if self.rate_per_s else None
+        return (self.trials - self.done) / self.rate_per_s if self.rate_per_s and self.is_settled else None
 
 
 class ThroughputMeter:
@@ -68,15 +75,30 @@ class ThroughputMeter:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._counts: dict[JudgeModelId, deque[tuple[float, int]]] = {}
+        self._first: dict[JudgeModelId, tuple[float, int]] = {}
 
     def rate(self, judge_model: JudgeModelId, done: int) -> float | None:
         now = self._clock()
         counts = self._counts.setdefault(judge_model, deque())
         counts.append((now, done))
+        self._first.setdefault(judge_model, (now, done))
         while len(counts) > 2 and counts[1][0] <= now - WINDOW_S:
             counts.popleft()
         first_at, first_done = counts[0]
         return (done - first_done) / (now - first_at) if now > first_at else None
+
+    def is_settled(self, judge_model: JudgeModelId) -> bool:
+        """Whether the rate tells the time left."""
+        (began_at, before), (now, done) = self._first[judge_model], self._counts[judge_model][-1]
+        return now - began_at >= SETTLED_S and done - before >= SETTLED_DONE
+
+    def overall(self) -> tuple[float, float | None]:
+        """Seconds since the first count, and judgments a second since then, of all together."""
+        if not self._first:
+            return 0.0, None
+        seconds = self._clock() - min(at for at, _ in self._first.values())
+        done = sum(self._counts[each][-1][1] - before for each, (_, before) in self._first.items())
+        return seconds, done / seconds if seconds > 0 else None
 
 
 def rows(
@@ -93,7 +115,8 @@ def rows(
         unscored, waiting = tally.done - tally.scored, tally.waiting + tally.parked
         counts = (tally.trials, tally.done, unscored, waiting, rate, throttled.get(model, 0), tally.usage.cost_usd)
         note = states.get(model) or _suspects(suspected.get((judge, model), 0))
-        listed.append(Row(judge, model, *counts, note=note))
+        is_settled = throughput.is_settled((judge, model))
+        listed.append(Row(judge, model, *counts, note=note, is_settled=is_settled))
     return listed
 
 
@@ -109,23 +132,39 @@ NUMBERS: Mapping[str, Callable[[Row], str]] = {
     "done": lambda row: f"{row.done:,}/{row.trials:,}",
     "rate": lambda row: _rate(row.rate_per_s),
     "unscored": lambda row: percent(row.unscored / row.done if row.done else 0.0, 1),
+    "again": lambda row: f"{row.waiting:,}" if row.waiting else "",
     "429s": lambda row: f"{row.throttled:,}",
     "cost": lambda row: dollars(row.cost_usd),
     "left": lambda row: duration(row.left_s),
 }
-WITH_BAR, WITH_ALL_NUMBERS = 100, 80
-"""Columns of a terminal that shows bars, and of one that shows more than three numbers: no digit is ever cut."""
+WITH_BAR = 100
+"""Columns of a terminal that shows bars."""
+LEAST_NAME = 16
+"""Columns for the names, before which numbers give way: these, the first first. No digit is ever cut."""
+GIVE_WAY = ("rate", "again", "429s", "unscored")
+
+
+def _numbers(cells: Sequence[Mapping[str, str]], width: int) -> list[str]:
+    """The numbers that have room beside the names."""
+    needed = {name: 1 + max(len(name), *(len(each[name]) for each in cells)) for name in NUMBERS}
+    if not any(each["again"] for each in cells):
+        del needed["again"]
+    for name in GIVE_WAY:
+        if sum(needed.values()) + LEAST_NAME > width:
+            needed.pop(name, None)
+    return list(needed)
 
 
 def _table(rows: Sequence[Row], width: int) -> Table:
-    """A row per judge × model, and below several what all of them come to. The numbers are as wide as they are; name,
-    bar and note share what they leave.
+    """A row per judge × model, and below several what all of them come to.
+
+    The numbers are as wide as they are; name and bar share what they leave.
     """
     entries = [(f"{row.judge} × {row.model}", row, _cells(row)) for row in rows]
     if len(rows) > 1:
         entries.append(("all", *_total(rows)))
-    names = [name for name in NUMBERS if width >= WITH_ALL_NUMBERS or name in ("done", "cost", "left")]
-    with_bar, with_notes = width >= WITH_BAR, any(map(_note, rows))
+    names = _numbers([cells for _, _, cells in entries], width)
+    with_bar = width >= WITH_BAR
     table = Table.grid(padding=(0, 1), expand=True)
     table.show_header = True
     table.add_column("judge × model", ratio=4, no_wrap=True, overflow="ellipsis")
@@ -133,26 +172,34 @@ def _table(rows: Sequence[Row], width: int) -> Table:
         table.add_column(ratio=2)
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
-    for _ in range(with_notes):
-        table.add_column(ratio=3, no_wrap=True, overflow="ellipsis")
     for title, row, cells in entries:
         bar = [ProgressBar(max(row.trials, 1), row.done if row.trials else 1)] if with_bar else []
-        note = [Text(cells["note"])] if with_notes else []
-        table.add_row(Text(title), *bar, *(cells[name] for name in names), *note)
+        table.add_row(Text(title), *bar, *(cells[name] for name in names))
     return table
 
 
-def _note(row: Row) -> str:
-    return row.note or (f"{row.waiting:,} to judge again" if row.waiting else "")
+def _panel(
+    rows: Sequence[Row], overall: tuple[float, float | None], stopping: tuple[int, float] | None, width: int
+) -> Group:
+    """The table, what is to be said of single rows, and how the whole stands."""
+    notes = [f"{row.judge} × {row.model}: {row.note}" for row in rows if row.note]
+    seconds, average = overall
+    last = f"{duration(seconds)} so far, {_rate(average)} on average"
+    if stopping is not None:
+        last = f"stopping: {stopping[0]:,} in flight, {duration(stopping[1])} left; Ctrl-C again leaves at once"
+    lines = [Text(text, no_wrap=True, overflow="ellipsis") for text in notes]
+    return Group(_table(rows, width), *lines, Text(last))
 
 
 def _cells(row: Row) -> dict[str, str]:
-    return {name: number(row) for name, number in NUMBERS.items()} | {"note": _note(row)}
+    return {name: number(row) for name, number in NUMBERS.items()}
 
 
 def _total(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
-    counts = {name: sum(getattr(row, name) for row in rows) for name in ("trials", "done", "unscored", "cost_usd")}
-    total = Row("", "", **counts, waiting=0, rate_per_s=sum(row.rate_per_s or 0.0 for row in rows), throttled=0)
+    counts = {
+        name: sum(getattr(row, name) for row in rows) for name in ("trials", "done", "unscored", "waiting", "cost_usd")
+    }
+    total = Row("", "", **counts, rate_per_s=sum(row.rate_per_s or 0.0 for row in rows), throttled=0)
     # The models work side by side, so the run takes as long as its slowest row. Rows of one account share its 429s.
     left = [row.left_s for row in rows]
     longest = None if None in left else max(seconds for seconds in left if seconds is not None)
@@ -183,7 +230,7 @@ class Progress:
         self._printed: dict[JudgeModelId, tuple[float, Row]] = {}
 
     def __enter__(self) -> Progress:
-        if not self._quiet and self._stream.isatty():
+        if not self._quiet and self._stream.isatty() and os.environ.get("TERM") not in ("dumb", "unknown"):
             # No thread of its own: it would draw between two lines of a log.
             self._live = Live(console=Console(file=self._stream), auto_refresh=False)
             self._live.start()
@@ -193,6 +240,8 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live is not None:
+            if self._rows:
+                self._draw(self._live, None)
             self._live.stop()
             self._live = None
         elif not self._quiet:
@@ -202,15 +251,21 @@ class Progress:
                 if (last.done, last.waiting, last.cost_usd) != (row.done, row.waiting, row.cost_usd):
                     self._print(row)
 
+    @property
+    def is_live(self) -> bool:
+        """Whether a panel is drawn anew and anew, which says all that is to be said."""
+        return self._live is not None
+
     def update(
         self,
         snapshot: Snapshot,
         throttled: Mapping[str, int] = {},
         states: Mapping[str, str] = {},
         suspected: Mapping[JudgeModelId, int] = {},
+        stopping: tuple[int, float] | None = None,
     ) -> None:
         """Show the newest counts. `throttled`: 429s by account; `states`: a word by account, as `endpoint away`;
-        `suspected`: trials that may kill their workers.
+        `suspected`: trials that may kill their workers; `stopping`: requests in flight, and the seconds they have.
         """
         if self._quiet:
             return
@@ -218,11 +273,15 @@ class Progress:
         by_model = self._by_model(throttled, models), self._by_model(states, models)
         self._rows = rows(snapshot, self._throughput, *by_model, suspected)
         if self._live is not None:
-            self._live.update(_table(self._rows, self._live.console.width), refresh=True)
+            self._draw(self._live, stopping)
             return
         for row in self._rows:
             if self._is_due(row):
                 self._print(row)
+
+    def _draw(self, live: Live, stopping: tuple[int, float] | None) -> None:
+        panel = _panel(self._rows, self._throughput.overall(), stopping, live.console.width)
+        live.update(panel, refresh=True)
 
     def _by_model(self, by_account: Mapping[str, T], models: set[str]) -> dict[str, T]:
         accounts = {model: self._accounts.get(model, model) for model in models}
@@ -263,13 +322,8 @@ def dollars(usd: float) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A time as `8s`, `3m 05s` or `2h 10m`; `?` where it is not known."""
-    if seconds is None:
-        return "?"
-    minutes, whole = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes}m {whole:02d}s" if minutes else f"{whole}s"
-    return f"{minutes // 60}h {minutes % 60:02d}m"
+    """A time in words; `?` where it is not known."""
+    return "?" if seconds is None else describe_duration(seconds)
 
 
 def _rate(per_s: float | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from judges import MAX_BATCH, Item, Judge, JudgeError, Reading, Reply, Scored, load_judge, reason_of
+from judges import MAX_BATCH, Item, Judge, JudgeError, Outcome, Reply, Scored, load_judge, reason_of
 from runner.dataset.files import BOM, MAX_RECORD_BYTES
 from runner.errors import InputError
 
@@ -25,7 +25,7 @@ _NO_ITEM = Item("", "", "", None, {})
 _TEXTS = ("text", "finish_reason", "refusal", "reasoning", "response")
 
 
-def reading_document(reading: Reading, scores: Mapping[str, float] | None) -> dict[str, Any]:
+def reading_document(reading: Outcome, scores: Mapping[str, float] | None) -> dict[str, Any]:
     """How a reply is read, as data."""
     if isinstance(reading, Scored):
         head = {"state": "scored", "verdict": dict(reading.verdict), "scores": scores}

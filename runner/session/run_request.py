@@ -19,6 +19,7 @@ from judges import Judge, JudgeError, load_judge, parse_judge
 from runner.config import RunConfig, load_config, parse_config
 from runner.dataset import Sample
 from runner.dataset.in_memory import FILE, InMemoryItems, restate_errors
+from runner.dataset.missing_columns import MissingColumnsError, in_python
 from runner.endpoint.judge_model import judge_models
 from runner.errors import ConfigError, InputError, Interrupted, StoppedEarly
 from runner.ledger.run_directory import meaning_of
@@ -30,7 +31,7 @@ from .judging import judge_and_show, require_keys
 from .planning import Plan, plan_run
 from .session import Session
 
-_DATA = (".jsonl", ".ndjson", ".csv", ".parquet", ".gz")
+_DATA = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow", ".feather", ".gz", ".zst")
 _CONFIG = ("items", "judges", "models")
 
 
@@ -65,6 +66,8 @@ class RunRequest:
                     self.in_memory.place(self.directory)
                 plan = plan_run(session)
             except InputError as error:
+                if isinstance(error, MissingColumnsError) and error.missing and self.arguments.judge is not None:
+                    error = InputError(error.missing.describe(in_python))
                 raise (error if self.in_memory is None else restate_errors(error, self.directory)) from None
             if not plan.complete and self.arguments.address is None:
                 require_keys(self.config)

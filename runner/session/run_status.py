@@ -1,5 +1,6 @@
 """Looking at a run without working in it: its report, how far it is, its rows. Works while the run goes on."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -9,6 +10,7 @@ from typing import Any
 from judges import Judge
 from runner.config import RunConfig
 from runner.dataset import Staged, load_staged
+from runner.errors import InputError
 from runner.ledger.ledger import Ledger
 from runner.ledger.run_directory import RunDirectory
 from runner.messages import Tally
@@ -28,7 +30,7 @@ class OpenRun:
     ledger: Ledger
 
     def report(self) -> Report:
-        running = RunDirectory(self.path).held
+        running = RunDirectory(self.path).worker_pid() is not None
         return build(self.config.name, self.path, self.config, self.judges, self.staged, self.ledger, running)
 
 
@@ -39,6 +41,14 @@ def open_run(directory: Path) -> Iterator[OpenRun]:
     config, judges = run.open()
     with Ledger(run.ledger, read_only=True) as ledger:
         yield OpenRun(run.path, config, {judge.name: judge for judge in judges}, load_staged(run.items), ledger)
+
+
+def describe_duration(seconds: float) -> str:
+    """A time as `8s`, `3m 05s` or `2h 10m`."""
+    minutes, whole = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m {whole:02d}s" if minutes else f"{whole}s"
+    return f"{minutes // 60}h {minutes % 60:02d}m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,10 @@ class Status:
     tallies: dict[tuple[str, str], Tally]
     limit: tuple[int, int] | None = None
     """Only the first so many of so many items are judged."""
+    pid: int | None = None
+    """The process that works in it; None: none does, on this machine."""
+    rate_per_s: float | None = None
+    """Trials a second of late; None where none is worked on."""
     publishing: tuple[str, int] | None = None
     """Where to, and how many judgments and requests are not there yet; None: the run is not published."""
 
@@ -79,6 +93,12 @@ class Status:
     def _finished(self) -> bool:
         return (self.done, self.controls_done) == (self.trials, self.controls)
 
+    @property
+    def left_s(self) -> float | None:
+        """Seconds to the end at that rate."""
+        left = self.trials - self.done + self.controls - self.controls_done + self.again
+        return left / self.rate_per_s if self.rate_per_s else None
+
     def document(self) -> dict[str, Any]:
         judge_models = [
             {"judge": j, "model": m, **asdict(tally), "done": tally.done} for (j, m), tally in self.tallies.items()
@@ -88,7 +108,13 @@ class Status:
         if self.publishing is not None:
             document["publishing"] = dict(zip(("place", "behind"), self.publishing, strict=True))
         unsettled = unsettled_document(self.unsettled)
-        return {**document, "unsettled": unsettled, "complete": self.complete, "judge_models": judge_models}
+        return {
+            **document,
+            "unsettled": unsettled,
+            "left_s": self.left_s,
+            "complete": self.complete,
+            "judge_models": judge_models,
+        }
 
     def text(self) -> str:
         share = 100 * (self.done + self.controls_done) // max(1, self.trials + self.controls)
@@ -99,6 +125,13 @@ class Status:
         lines[0] += f", {'spent ' * bool(self.cost_usd)}{describe_cost(self.cost_usd or 0.0, self.unpriced)}"
         if self.revision > 1:
             lines[0] += f", revision {self.revision}"
+        if self.pid is not None:
+            pace = ""
+            if self.left_s is not None:
+                pace = f", {self.rate_per_s:,.1f} trials/s of late, about {describe_duration(self.left_s)} left"
+            lines.append(f"  process {self.pid} is at work{pace}")
+        elif not self._finished:
+            lines.append("  no process of this machine is at work on it; the run's own command goes on")
         if self.unsettled:
             lines.append(f"  {describe_unsettled(self.unsettled, self.running)}")
         if self.publishing is not None and self.publishing[1]:
@@ -121,6 +154,8 @@ def status_of(directory: Path) -> Status:
     run = RunDirectory(directory)
     if (manifest := run.manifest()) is not None:
         run.require_ledger(manifest)
+    elif not run.ledger.exists():
+        raise InputError(f"{directory}: holds no run (no manifest.json)")
     with Ledger(run.ledger, read_only=True) as ledger:
         tallies = ledger.tallies()
         rows = ledger.shards()
@@ -144,12 +179,14 @@ def status_of(directory: Path) -> Status:
             waiting=sum(tally.waiting + tally.parked for tally in tallies.values()),
             cost_usd=sum(known) if known or not unpriced else None,
             unpriced=unpriced,
-            running=run.held,
+            running=run.worker_pid() is not None,
             unsettled=ledger.spending.reserved(),
             tallies=tallies,
             revision=ledger.revisions.current(),
             limit=None if staged is None or staged.limit is None else (staged.limit, staged.rows),
             publishing=publishing,
+            pid=(pid := run.worker_pid()),
+            rate_per_s=None if pid is None else ledger.recent_rate(time.time()),
         )
 
 

@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from judges import Item, Judge, Malformed, Reading, Refused, Scored
+from judges import Failed, Item, Judge, Malformed, Outcome, Poisoned, Refused, Scored
 from runner.config import RunConfig
 from runner.dataset import RowError, item_sources, reference_sources
 from runner.dataset.field_mapping import BadRowError
 from runner.dataset.item_builder import ItemBuilder, Reference
+from runner.dataset.missing_columns import check_missing
 from runner.endpoint import structured_output
 from runner.endpoint.client import Client
 from runner.endpoint.credentials import check_key
@@ -25,7 +26,7 @@ from runner.endpoint.response import Completion, EndpointError, action_message
 from runner.endpoint.retry_policy import OUTAGE_ERRORS, ErrorKind
 from runner.errors import ActionNeeded, ConfigError, InputError, ItemError, JuryboxError, StoppedEarly
 from runner.messages import Task
-from runner.worker.request import build_probe
+from runner.worker.request import build_probe, outcomes_of
 from runner.worker.sending import Answered, GaveUp, SendPolicy, send
 
 from .reply_reader import reading_document
@@ -42,7 +43,7 @@ class TrialCall:
     template: str
     messages: Messages
     completion: Completion | None = None
-    reading: Reading | None = None
+    reading: Outcome | None = None
     error: EndpointError | None = None
 
     @property
@@ -88,7 +89,7 @@ class TrialCall:
             lines.append(f"--- read as {self._words(self.reading)}")
         return "\n".join(lines)
 
-    def _words(self, reading: Reading) -> str:
+    def _words(self, reading: Outcome) -> str:
         match reading:
             case Scored(verdict, provenance):
                 scores = "".join(f", {name} {score:g}" for name, score in self.scores.items())
@@ -99,6 +100,8 @@ class TrialCall:
                 words = f"malformed: {reason.value}"
             case Refused(by, detail):
                 words = f"refused by {by}"
+            case Failed(why, detail) | Poisoned(why, detail):
+                words = f"failed: {why}"
         return words + (f" ({detail})" if detail else "") + "; this is no score"
 
 
@@ -134,6 +137,10 @@ def describe_failure(calls: Sequence[TrialCall]) -> JuryboxError | None:
     for model, error in failed:
         if error.kind not in _RESUMABLE:
             return ActionNeeded(action_message(model, error))
+    for call in calls:
+        if isinstance(call.reading, Failed):
+            judge = call.judge_model.judge.name
+            return ActionNeeded(f"judge {judge!r}: its code cannot deal with this reply: {call.reading.detail}")
     return next((StoppedEarly(f"{model.name}: {model.base_url}: {error.description}") for model, error in failed), None)
 
 
@@ -148,8 +155,7 @@ async def _try(judge_model: JudgeModel, item: Item, template: str) -> TrialCall:
     if isinstance(end, GaveUp):
         return TrialCall(judge_model, item, template, messages, error=end.error)
     completion = end.completion
-    reply = replace(completion.reply, judged=judge_model.judge.judged_texts([item]))
-    (reading,) = judge_model.judge.outcomes(judge_model.judge.read(reply), [item])
+    (reading,) = outcomes_of(judge_model.judge, completion.reply, [item])
     return TrialCall(judge_model, item, template, messages, completion, reading)
 
 
@@ -203,6 +209,7 @@ def _items(config: RunConfig, judges: Sequence[Judge], base: Path, item_id: str 
                     row_id = builder.fields.known_id(row.record if isinstance(row, RowError) else row)
                     if items.on_bad == "skip" or (item_id is not None and row_id not in (None, item_id)):
                         continue
+                    check_missing(items, judges, base)
                     raise ItemError(f"{source.name}:{line}: {error}") from None
                 item = built.mapped.item
                 if item_id not in (None, item.id):

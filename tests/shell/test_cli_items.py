@@ -88,7 +88,7 @@ def test_a_missing_column_is_told_with_the_option_that_names_it(work: Workspace)
         "the columns are id, question_id, question, gold_answer, model_answer, model, group, human, prompt"
         in done.stderr
     )
-    assert "--field response=model_answer --field question=question --field reference=gold_answer" in done.stderr
+    assert "--field response=model_answer --field question=prompt --field reference=gold_answer" in done.stderr
     assert not work.out.exists()
 
 

@@ -132,3 +132,23 @@ def test_a_missing_key_is_told_before_any_call(work: Workspace) -> None:
         assert stats(url)["requests"] == 0
     assert (done.status, done.stdout) == (2, "")
     assert "NOT_SET is not set" in done.stderr
+
+
+def test_a_slip_in_a_judges_code_is_told_as_a_run_tells_it(work: Workspace) -> None:
+    code = (
+        "from pathlib import Path\nfrom judges import Judge, load_judge, parse_judge\n"
+        "class Slip(Judge):\n    def scores(self, verdict, item):\n        return {'correct': 1 / 0}\n"
+        "judge = parse_judge(load_judge('yes-no', Path()).source, 'slip', Slip)\n"
+    )
+    (work.folder / "mine.py").write_text(code, encoding="utf-8")
+    with running() as url:
+        work.write_config(model(url), judges=["./mine.py:judge"])
+        done = work.command("try", str(work.config))
+        as_json = work.command("try", str(work.config), "--json")
+        ran = work.run()
+    words = "ZeroDivisionError: division by zero"
+    assert done.stdout.splitlines()[-1] == f"--- read as failed: judge_code ({words}); this is no score"
+    assert done.stderr == f"jurybox: judge 'yes-no': its code cannot deal with this reply: {words}\n"
+    assert (done.status, as_json.status, ran.status) == (5, 5, 5)
+    assert json.loads(as_json.stdout)["tried"][0]["reading"]["reason"] == "judge_code"
+    assert words in ran.stderr

@@ -75,7 +75,9 @@ def test_damaged_inputs_stop_a_run_before_it_pays_or_are_left_out(tmp_path: Path
         assert refused.status == 2
         assert "6 bad rows; nothing was asked" in refused.stderr
         for number, (_, told) in enumerate(DAMAGE.values()):
-            [said] = [text for text in refused.stderr.splitlines() if f"damaged-{number}.jsonl" in text]
+            [said] = [
+                text for text in refused.stderr.splitlines() if f"damaged-{number}.jsonl" in text and text[:2] == "  "
+            ]
             assert told in said
         assert stats(url)["requests"] == 0
 

@@ -239,7 +239,7 @@ def test_only_one_at_a_time_works_in_a_directory_and_there_must_be_a_run(work: W
         locked = work.command("rescore", str(work.out))
         assert locked.status == 2 and "another jurybox works here" in locked.stderr
     nothing = work.command("rescore", str(work.folder / "none"))
-    assert nothing.status == 2 and "holds no run" in nothing.stderr
+    assert nothing.status == 2 and "there is no such directory" in nothing.stderr
     assert not (work.folder / "none").exists()
 
 

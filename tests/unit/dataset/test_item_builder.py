@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage_inputs import column, failure, fields, lines, rejects, row, staged, tiny
+from stage_inputs import YES_NO, column, failure, fields, lines, rejects, row, staged, tiny
 
 from runner.errors import ConfigError, ItemError
 
@@ -270,3 +270,22 @@ route: [{template: only}]
     lines(tmp_path / "a.jsonl", [{"id": 1, "response": "a", "ctx": "c"}, {"id": 2, "response": "a"}])
     message = failure(tmp_path, judge, path="a.jsonl")
     assert "a.jsonl:2: 2: judge 'own', template 'only': the row lacks 'ctx' (column 'ctx'), absent or null" in message
+
+
+BY_KIND = YES_NO.replace("route: [", "route: [{when: {knid: hard}, template: hard}, ").replace(
+    "templates: {", 'templates: {hard: "Hard {question} {reference} {response}", '
+)
+
+
+def test_a_route_by_a_field_that_no_item_has_names_the_one_that_was_meant(tmp_path: Path) -> None:
+    lines(tmp_path / "a.jsonl", [row(1, kind="hard"), row(2)])
+    with pytest.raises(ConfigError) as caught:
+        staged(tmp_path, tiny(BY_KIND), path="a.jsonl")
+    words = "its routes look at the field 'knid', which no item has; did you mean 'kind'?"
+    assert caught.value.message == f"judge 'tiny': {words}"
+    # Without a route for the rest no row is taken.
+    only = BY_KIND.replace(", {template: only}]", "]").replace('only: "Q {question} R {reference} A {response}"', "")
+    assert words in failure(tmp_path, tiny(only), path="a.jsonl")
+    # A field that some items have is none of that.
+    result = staged(tmp_path, tiny(BY_KIND.replace("knid", "kind")), path="a.jsonl")
+    assert column(result, "template:tiny") == ["hard", "only"]

@@ -80,10 +80,10 @@ def test_rows_that_stand_twice_are_found_past_all_buffers(tmp_path: Path, monkey
 
 
 def test_the_first_ten_bad_rows_are_listed(tmp_path: Path) -> None:
-    lines(tmp_path / "a.jsonl", [{"id": n, "response": "a"} for n in range(20)])
+    lines(tmp_path / "a.jsonl", [row(0), *({"id": n, "response": "a"} for n in range(20))])
     message = failure(tmp_path, path="a.jsonl")
     assert message.startswith("the first 10 bad rows; nothing was asked\n")
-    assert [line.split(":")[1] for line in message.splitlines()[1:-1]] == [str(number) for number in range(1, 11)]
+    assert [line.split(":")[1] for line in message.splitlines()[1:-1]] == [str(number) for number in range(2, 12)]
     lines(tmp_path / "a.jsonl", [row(1), "{", row(2), "["])
     message = failure(tmp_path, path="a.jsonl")
     assert message.startswith("2 bad rows; nothing was asked\n")

@@ -100,7 +100,9 @@ def test_a_value_that_fits_nothing_is_a_reject_where_bad_rows_are_skipped(tmp_pa
     assert column(result, "labels") == ['{"correct":true}']
     [(file, line, item, problem)] = rejects(result)
     assert (file, line, item) == ("a.jsonl", 1, "i1")
-    assert problem.endswith("must be true or false (or yes, no, correct, incorrect, 1, 0), not 'perhaps'")
+    assert problem.endswith(
+        "must be true or false (or yes, no, y, n, correct, incorrect, right, wrong, pass, fail, 1, 0), not 'perhaps'"
+    )
 
 
 def test_annotators_in_a_list_are_named_by_their_place(tmp_path: Path) -> None:

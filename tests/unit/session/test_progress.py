@@ -149,7 +149,8 @@ def test_a_name_is_no_markup(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "numbers"), [(60, ("done", "cost", "left")), (80, tuple(NUMBERS)), (160, tuple(NUMBERS))]
+    ("columns", "numbers"),
+    [(60, ("done", "cost", "left")), (80, tuple(set(NUMBERS) - {"rate", "again"})), (160, tuple(NUMBERS))],
 )
 def test_no_digit_is_cut(columns: int, numbers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -190,3 +191,39 @@ def test_a_stderr_that_takes_nothing_more_ends_no_run() -> None:
         for done in (0, 50, 100):
             progress.update(snapshot(done))
     assert stream.writes == 1
+
+
+def test_the_time_left_is_told_once_it_means_something() -> None:
+    clock = Clock()
+    pace = ThroughputMeter(clock)
+    shown = [rows(snapshot(0), pace)[0]]
+    for scored in (3, 20, 40):
+        clock.now += 5
+        shown.append(rows(snapshot(scored), pace)[0])
+    assert [each.left_s for each in shown] == [None, None, 40.0, 22.5]
+    assert pace.overall() == (15.0, 40 / 15)
+
+
+def test_the_panel_says_why_how_long_and_what_a_stop_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    stream, clock = Terminal(), Clock()
+    with Progress(stream=stream, clock=clock) as progress:
+        assert progress.is_live
+        progress.update(snapshot(0), states={"small": "endpoint away, probing (server: HTTP 502)"})
+        clock.now += 65
+        progress.update(snapshot(13), stopping=None)
+        progress.update(snapshot(13), stopping=(12, 8.0))
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())
+    assert "yes-no × small: endpoint away, probing (server: HTTP 502)" in text
+    assert "1m 05s so far, 0.2/s on average" in text
+    assert "stopping: 12 in flight, 8s left; Ctrl-C again leaves at once" in text
+    assert max(map(cell_len, text.splitlines())) <= 60
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    with Progress(stream=stream) as progress:
+        assert not progress.is_live
+        progress.update(snapshot(3))
+    assert "\x1b" not in stream.getvalue() and "3/100" in stream.getvalue()

@@ -28,15 +28,15 @@ def test_requests_in_flight_belong_to_a_process_that_is_at_work(tmp_path: Path) 
     directory = RunDirectory(made(tmp_path).path)
     directory.create()
     with directory.lock():
-        assert directory.held
+        assert directory.worker_pid() is not None
         status = status_of(directory.path)
         assert status.running and "when a process ended" not in status.text()
         assert "Up to $0.00102 (1 request, 1,000 tokens) more may be billed: requests in flight now" in status.text()
-    assert not directory.held
+    assert directory.worker_pid() is None
     assert "may have been billed: requests in flight when a process ended" in status_of(directory.path).text()
     # A killed process leaves its number behind.
     (directory.path / "lock").write_text(str(os.getpid()))
-    assert not directory.held
+    assert directory.worker_pid() is None
 
 
 def test_a_model_without_a_price_shows_no_cost(tmp_path: Path) -> None:
