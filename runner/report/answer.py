@@ -89,7 +89,7 @@ def _measured(report: Report, entry: Agreement, name: str) -> str:
     form = Precision.of(name == "accuracy", entry.n, metric.low, metric.high, metric.value)
     text = form.value(metric.value) if name == "accuracy" else f"{HEADERS[name]} {form.value(metric.value)}"
     # Where kappa tells how sure it is, once is enough.
-    n = labelled(report, entry)
+    n = labelled(report, entry).replace(" of ", " labelled of ")
     text += f" of {n}" if known else f"{_ends(metric, form)} of {n}"
     if kappa is None or kappa.value is None:
         return text + ("" if kappa is None else ", kappa undefined")

@@ -138,7 +138,7 @@ class _Printer:
                 about = "" if sentence.about == before else sentence.about
                 yield from self._wrap(f"{about:<8}{sentence.text}", indent=" " * 8)
                 before = sentence.about
-            if sentence is judges[-1] and len(shown) < len(judges):
+            if sentence in judges[-1:] and len(shown) < len(judges):
                 yield self._how_many_more(len(judges) - len(shown), "agreement", " " * 8)
 
     def _tail(self, said: Sequence[Sentence], next_command: str | None) -> Iterator[str]:

@@ -168,7 +168,9 @@ def _compare(
             p = _student_p(difference, variance, n)
             ends = _ends(_mean_interval(difference, variance, n, scale))
             facts |= ends | {"test": None if p is None else "t", "p": p}
-        facts["questions_to_settle"] = questions_to_settle(difference, variance, compared)
+        if n >= LEAST_GROUP:
+            exact = facts["test"] == "McNemar"
+            facts["questions_to_settle"] = questions_to_settle(difference, variance, compared, exact)
     return PairedDifference(**facts)
 
 
@@ -211,14 +213,19 @@ def _student_p(difference: float, variance: float, n: int) -> float | None:
     return 2 * float(stdtr(n - 1, -abs(difference) / math.sqrt(variance / n)))
 
 
-def questions_to_settle(difference: float, variance: float, compared: int) -> int | None:
-    """So many questions that a difference of this size is told from none with `POWER`, in two digits, rounded up."""
+def questions_to_settle(difference: float, variance: float, compared: int, exact: bool) -> int | None:
+    """So many questions that a difference of this size is told from none with `POWER`, in two digits, rounded up.
+
+    `exact`: by McNemar's exact test, which takes somewhat more (the correction for continuity says how many).
+    """
     if not variance or not difference:
         return None
     from scipy.special import ndtri
 
     ends = float(ndtri(1 - SETTLED_BELOW / 2 / compared) + ndtri(POWER))
-    needed = math.ceil(ends * ends * variance / (difference * difference))
+    plain = ends * ends * variance / (difference * difference)
+    more = ((1 + math.sqrt(1 + 4 / (plain * abs(difference)))) / 2) ** 2 if exact else 1.0
+    needed = math.ceil(plain * more)
     step: int = 10 ** max(0, len(str(needed)) - 2)
     return -(-needed // step) * step
 

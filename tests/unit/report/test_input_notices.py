@@ -175,7 +175,7 @@ def test_labels_that_are_missing_in_part_are_counted(tmp_path: Path) -> None:
     items = {"labels": {"correct": {"field": "human"}}}
     report = run_of(tmp_path, rows, lambda row: scored(row["row"] % 2 == 0), items=items).report()
     for text in (to_text(report), to_text(report, full=True), to_markdown(report)):
-        assert "30 of 40" in text
+        assert "30 labelled of 40" in text
     [entry] = to_json(report)["agreement"]
     assert (entry["n"], entry["scored"]) == (30, 40)
     assert "Labels stand in some of the 40 rows only (correct 30): agreement is over those." in notices(report)

@@ -148,7 +148,7 @@ def test_undefined_kappa_has_a_reason_and_no_number(tmp_path: Path) -> None:
 
 def test_an_empty_beginning_is_a_report_too(tmp_path: Path) -> None:
     report = made(tmp_path, lambda row: None).report()
-    for text in every_format(report):
+    for text in (*every_format(report), " ".join(screen(report))):
         assert "INCOMPLETE 0 %" in text
     assert to_json(report)["results"][0]["scores"]["correct"]["value"] is None
 

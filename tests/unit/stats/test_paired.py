@@ -104,14 +104,18 @@ def test_few_grades_are_not_tested() -> None:
 
 def test_so_many_questions_do_settle_it() -> None:
     """With as many questions as it says the test tells the difference about four times in five."""
-    needed = questions_to_settle(0.05, 0.25, 1)
+    needed = questions_to_settle(0.05, 0.25, 1, True)
     assert needed is not None
     rng = np.random.default_rng(2)
     flips = (rng.multinomial(needed, [0.15125, 0.10125, 0.7475]) for _ in range(400))
     settled = sum(mcnemar_p(int(won), int(lost)) < 0.05 for won, lost, _ in flips)
-    assert 0.74 < settled / 400 < 0.88
-    assert questions_to_settle(0.0, 0.25, 1) is None
-    assert questions_to_settle(0.05, 0.25, 10) > needed  # type: ignore[operator]
+    assert 0.75 < settled / 400 < 0.88
+    large = questions_to_settle(0.4, 0.3, 1, True)
+    assert large is not None
+    flips = (rng.multinomial(large, [0.43, 0.03, 0.54]) for _ in range(400))
+    assert sum(mcnemar_p(int(won), int(lost)) < 0.05 for won, lost, _ in flips) / 400 > 0.72
+    assert questions_to_settle(0.0, 0.25, 1, True) is None
+    assert questions_to_settle(0.05, 0.25, 10, True) > needed  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("n", [30, 100])
