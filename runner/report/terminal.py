@@ -130,7 +130,7 @@ class _Printer:
         """Sentences about the scores, and the judge, after what they are about."""
         judges = [sentence for sentence in said if sentence.about == JUDGE]
         people = next((entry for entry in self._report.agreement if entry.judge is None), None)
-        # Where not all have room: the first, and people with each other, who stand last.
+        # Where not all have room: the first, and people with each other, who stand last. The section has the others.
         shown = judges if len(judges) <= MOST_JUDGE_SENTENCES else [judges[0], *judges[-1:] * (people is not None)]
         before = ""
         for sentence in said:
@@ -138,8 +138,6 @@ class _Printer:
                 about = "" if sentence.about == before else sentence.about
                 yield from self._wrap(f"{about:<8}{sentence.text}", indent=" " * 8)
                 before = sentence.about
-            if sentence in judges[-1:] and len(shown) < len(judges):
-                yield self._how_many_more(len(judges) - len(shown), "agreement", " " * 8)
 
     def _tail(self, said: Sequence[Sentence], next_command: str | None) -> Iterator[str]:
         """What it cost, where it is, and what to do next. Paths and commands are copied, and stay in one piece."""
@@ -193,10 +191,10 @@ class _Printer:
             for line in self._wrap(fixed):
                 self._print_line(line, "dim")
 
-    def _how_many_more(self, number: int, section: str, indent: str = "") -> str:
+    def _how_many_more(self, number: int, section: str) -> str:
         """With the command that shows them; where there is no room for it the last line has it."""
-        line = f"{indent}and {number:,} more: {self._command} --section {section}"
-        return line if len(line) <= self._width else f"{indent}and {number:,} more: --section {section}"
+        line = f"and {number:,} more: {self._command} --section {section}"
+        return line if len(line) <= self._width else f"and {number:,} more: --section {section}"
 
     def _print_beginning(self, table: Table, lines: int, section: str) -> None:
         """So many rows of a table as fit, and how to see the others."""

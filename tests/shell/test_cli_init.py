@@ -95,7 +95,7 @@ def test_what_cannot_be_looked_at_is_an_input_error(work: Workspace, arguments: 
         ),
         (
             "human_labels/nq301.jsonl",
-            1_489,
+            1_490,
             "yes-no",
             {"response": "model_answer", "reference": "gold_answers", "question_id": "id"},
             {"correct": "human"},

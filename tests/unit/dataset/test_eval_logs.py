@@ -111,7 +111,7 @@ def test_a_log_is_known_by_its_format_where_its_name_does_not_tell(tmp_path: Pat
     assert column(result, "id")[10:] == ["made/1", "made/2"]
     lines(tmp_path / "d.json", [{"version": 1, "status": "x", "id": "i", "response": "a", "question": "", "eval": {}}])
     # One object a line that merely resembles a log's start is a row.
-    assert "the row lacks 'reference'" in failure(tmp_path, path="d.json")
+    assert "there is no column 'reference'" in failure(tmp_path, path="d.json")
 
 
 def test_ids_tell_epochs_and_tasks_apart(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_samples_are_seen_by_name_and_first_line_together(tmp_path: Path) -> Non
     lines(tmp_path / "samples_plain.jsonl", [plain])
     assert column(staged(tmp_path, path="samples_plain.jsonl"), "id") == ["i"]
     lines(tmp_path / "other.jsonl", samples(["a"]))
-    assert "no response" in failure(tmp_path, path="other.jsonl")
+    assert "there is no column 'response'" in failure(tmp_path, path="other.jsonl")
     assert column(staged(tmp_path, path="other.jsonl", format="lm-eval"), "id") == ["0"]
     (tmp_path / "samples_packed.jsonl.gz").write_bytes(gzip.compress(json.dumps(samples(["a"])[0]).encode()))
     assert column(staged(tmp_path, path="samples_packed.jsonl.gz"), "id") == ["packed/0"]

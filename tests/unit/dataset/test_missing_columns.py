@@ -68,7 +68,7 @@ def test_usual_words_for_yes_and_no_are_read(tmp_path: Path, yes: Any, no: Any) 
     lines(tmp_path / "a.jsonl", [row(0, seen=yes), row(1, seen=no)])
     result = staged(tmp_path, path="a.jsonl", labels={"correct": {"field": "seen"}})
     labels = result.frame(0, 2)["labels"].to_list()
-    assert labels == [b'{"correct":true}', b'{"correct":false}']
+    assert labels == ['{"correct":true}', '{"correct":false}']
 
 
 def test_a_bad_first_row_says_nothing_of_the_columns_of_those_after_it(tmp_path: Path) -> None:

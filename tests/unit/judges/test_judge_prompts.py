@@ -179,8 +179,9 @@ def test_hindsight_says_that_it_has_no_abstention_prompt() -> None:
     judge = library("longmemeval-hindsight")
     subject = item("temporal-reasoning", "x_abs")
     assert judge.route(subject) == "temporal-reasoning"
-    ((condition, text),) = judge.cautions
+    [(condition, text), (_, other)] = judge.cautions
     assert "no abstention prompt" in text
+    assert "ids that hold _abs" in other
     assert condition.matches(subject)
     assert not condition.matches(item("temporal-reasoning"))
 
