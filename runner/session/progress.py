@@ -134,7 +134,8 @@ NUMBERS: Mapping[str, Callable[[Row], str]] = {
     "unscored": lambda row: percent(row.unscored / row.done if row.done else 0.0, 1),
     "again": lambda row: f"{row.waiting:,}" if row.waiting else "",
     "429s": lambda row: f"{row.throttled:,}",
-    "cost": lambda row: dollars(row.cost_usd),
+    # A model without a price costs something too, but nobody knows what.
+    "cost": lambda row: dollars(row.cost_usd) if row.cost_usd else "–",
     "left": lambda row: duration(row.left_s),
 }
 WITH_BAR = 100
@@ -162,7 +163,7 @@ def _table(rows: Sequence[Row], width: int) -> Table:
     """
     entries = [(f"{row.judge} × {row.model}", row, _cells(row)) for row in rows]
     if len(rows) > 1:
-        entries.append(("all", *_total(rows)))
+        entries.append(("all", *totals(rows)))
     names = _numbers([cells for _, _, cells in entries], width)
     with_bar = width >= WITH_BAR
     table = Table.grid(padding=(0, 1), expand=True)
@@ -195,7 +196,7 @@ def _cells(row: Row) -> dict[str, str]:
     return {name: number(row) for name, number in NUMBERS.items()}
 
 
-def _total(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
+def totals(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
     counts = {
         name: sum(getattr(row, name) for row in rows) for name in ("trials", "done", "unscored", "waiting", "cost_usd")
     }
@@ -203,7 +204,10 @@ def _total(rows: Sequence[Row]) -> tuple[Row, dict[str, str]]:
     # The models work side by side, so the run takes as long as its slowest row. Rows of one account share its 429s.
     left = [row.left_s for row in rows]
     longest = None if None in left else max(seconds for seconds in left if seconds is not None)
-    return total, _cells(total) | {"429s": "", "left": duration(longest)}
+    cells = _cells(total) | {"429s": "", "left": duration(longest)}
+    if total.cost_usd and any(row.done and not row.cost_usd for row in rows):
+        cells["cost"] = f"≥ {cells['cost']}"
+    return total, cells
 
 
 class Progress:
@@ -318,7 +322,7 @@ def percent(share: float, digits: int = 0) -> str:
 
 def dollars(usd: float) -> str:
     """Money with as many digits as matter: `$0.0042`, `$12.30`."""
-    return f"${usd:,.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
+    return f"${usd:,.2f}" if usd >= 1 else f"${usd:.4f}"
 
 
 def duration(seconds: float | None) -> str:
