@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import jurybox
+from runner.report.notebook import DisplayedReport
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "scripts" / "example.py"
@@ -59,8 +60,8 @@ async def test_cell_by_cell_in_a_running_loop(capsys: pytest.CaptureFixture[str]
     assert [frame.height for frame in frames] == [4, 4, 4, 4]
     assert frames[0].columns[-1] == "correct"
     assert frames[2].columns[-1] == "brief"
-    [report] = [value for value in shown if hasattr(value, "_repr_markdown_")]
-    assert "| accuracy |" in report._repr_markdown_()
+    [report] = [value for value in shown if isinstance(value, DisplayedReport)]
+    assert ">accuracy</th>" in report._repr_html_()
     # The simulated judge writes no mark: read as asked, its replies say nothing, and nothing is made up.
     assert frames[3]["state"].to_list() == ["malformed"] * 4
     assert capsys.readouterr().out == ""

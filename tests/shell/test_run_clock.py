@@ -27,6 +27,7 @@ WALL_CLOCK = {
     "runner.ledger.ledger": "retired_at",
     "runner.ledger.revisions": "made_at",
     "runner.publishing.restore": "retired_at, made_at",
+    "runner.session.run_status": "how long ago sent_at is, for the rate that `status` says",
     "runner.worker.judgment": "judged_at",
     "runner.worker.sending": "sent_at",
 }

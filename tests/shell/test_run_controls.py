@@ -46,7 +46,7 @@ def sent(log: Path) -> list[str]:
 
 def results_of(report: dict[str, Any]) -> dict[str, Any]:
     """The report but for control items and for what requests took, those of control items among them."""
-    taken = ("controls", "costs", "requests", "cost_usd", "notices")
+    taken = ("controls", "costs", "requests", "cost_usd", "notices", "answer", "judging_s")
     reading = {name: value for name, value in report["reading"].items() if name != "calls"}
     return {name: value for name, value in report.items() if name not in taken} | {"reading": reading}
 

@@ -66,7 +66,7 @@ def test_published_agreement(data: Path, tmp_path: Path, column: str, n: int, ac
     same = sum(row["annotators"][0] == row["annotators"][1] for row in rows)
     assert (people["judge"], people["n"], people["accuracy"]["hits"]) == (None, n, same)
 
-    printed = work.command("report", str(work.out))
+    printed = work.command("report", str(work.out), "--section", "agreement")
     assert f"{kappa:.4f}" in printed.stdout
     assert "first × second" in printed.stdout
     exported = work.command("export", str(work.out), "--format", "jsonl")
@@ -118,7 +118,7 @@ def test_a_section_that_is_none_is_an_error_with_the_names(tmp_path: Path) -> No
         assert work.run().status == 0
     wrong = work.command("report", str(work.out), "--section", "scroes")
     assert wrong.status == 2
-    assert "no section scroes; there are: scores, notices, slices" in wrong.stderr
+    assert "no section scroes; there are: scores, comparison, notices, slices" in wrong.stderr
     both = work.command("report", str(work.out), "--full", "--section", "scores")
     assert (both.status, "exclude each other" in both.stderr) == (2, True)
     screen = work.command("report", str(work.out))

@@ -76,7 +76,8 @@ def test_what_a_reader_must_know(reported: tuple[Workspace, dict[str, Any]]) -> 
     assert "First replies were cut off for their length: " in notices
     assert "of yes-no × judge" in notices
     assert "A larger max_tokens" in notices
-    assert "Verdicts that were read strictly and all others differ beyond chance: yes-no × judge: correct 0." in notices
+    assert "Verdicts that were read strictly and others differ beyond chance, within systems: " in notices
+    assert "yes-no × judge: correct 0." in notices
     unreadable = document["reading"]["unreadable"]
     assert {entry["judge"] for entry in unreadable} == {"yes-no", "correct-and-score"}
     assert all(entry["example"] is None or entry["example"].isprintable() for entry in unreadable)
