@@ -16,7 +16,8 @@ from .item import Item, text_of
 from .outcome import Malformed, Reading, Reply, Scored
 from .python_judges import check_scores_method, check_verdict, code_of, load_object
 from .reading import Echoes, Place, places_in, read
-from .reply_forms import AnyReads, ChoiceReads, ObjectReads, ScoresReads
+from .remarks import read_remarks, remark_fields
+from .reply_forms import AnyReads, ChoiceReads, ScoresReads
 from .sampling import Sampling
 from .scoring import Scale, scales_of, scores_of
 from .sentence_keys import as_lines, keyed_sentences, sentences_value
@@ -124,13 +125,11 @@ class Judge:
     @property
     def remark_fields(self) -> tuple[str, ...]:
         """Texts that a reply's object holds beside its verdict, such as its reason."""
-        reads = self._spec.reads
-        return reads.remark_fields if isinstance(reads, ObjectReads) else ()
+        return remark_fields(self.reads)
 
     def read_remarks(self, text: str) -> dict[str, str]:
         """The remarks of a reply that gave a verdict, as far as they can be read."""
-        reads = self._spec.reads
-        return reads.read_remarks(text) if isinstance(reads, ObjectReads) else {}
+        return read_remarks(self.reads, text)
 
     @property
     def verdict_fields(self) -> list[str]:

@@ -99,24 +99,6 @@ class ObjectReader:
         stage = "tolerant:encoded" if found.provenance.stage == "strict" else found.provenance.stage
         return Scored(found.verdict, Provenance(stage, ("double_encoded", *found.provenance.notes)))
 
-    @property
-    def remark_fields(self) -> tuple[str, ...]:
-        """The object's texts that are no part of the verdict, such as its reason."""
-        kinds = {} if self.is_array else {name: schema.get("type") for name, schema in self.properties.items()}
-        return tuple(name for name, kind in kinds.items() if kind == "string" and name not in self.verdict)
-
-    def read_remarks(self, text: str) -> dict[str, str]:
-        """The remarks of the first object that gives a verdict; empty where it is too broken for anything but that."""
-        spans = objects_in(text)
-        for start, end in [] if isinstance(spans, Malformed) else spans:
-            value = load(text[start:end], raw_controls=True)
-            inside = unwrapped(load_python(text[start:end]) if isinstance(value, Malformed) else value, self.properties)
-            keys = {folded(key): key for key in inside} if isinstance(inside, dict) else {}
-            if all(folded(name) in keys for name in self.verdict):
-                values = {name: inside[keys[folded(name)]] for name in self.remark_fields if folded(name) in keys}
-                return {name: value for name, value in values.items() if isinstance(value, str)}
-        return {}
-
     def places(self, text: str, echoes: Echoes) -> list[Place]:
         """Where in the reply objects stand that give a verdict."""
         spans = objects_in(text, "[" if self.is_array else "{")
