@@ -13,7 +13,6 @@ from judges import Judge
 from runner.config import RunConfig
 from runner.dataset import Staged
 from runner.dataset.controls import KINDS
-from runner.label_origin import is_model_label
 from runner.ledger.ledger import Ledger
 from runner.publishing.result_frames import COLUMNS, attempt_frames, judgment_frames
 from runner.stats.agreement import agreement, people, people_agreement
@@ -30,6 +29,7 @@ from runner.stats.summaries import PAIR
 
 from .failures import Failures
 from .input_notices import input_notices
+from .label_origin import is_model_label
 from .model import (
     AnsweredScore,
     Cost,

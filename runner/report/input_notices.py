@@ -8,9 +8,9 @@ from pathlib import PurePath
 from judges import Judge
 from runner.config import RunConfig
 from runner.dataset import Staged
-from runner.label_origin import is_model_label
 
 from .formatting import counted
+from .label_origin import is_model_label
 from .model_names import look, model_key
 
 _MISSING = "nan, None, null or NA"

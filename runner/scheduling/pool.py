@@ -69,9 +69,9 @@ class LocalPool:
     async def add_worker(self) -> WorkerHandle:
         """The worker on the running loop."""
         worker = Worker(f"local-{len(self._workers)}", self._config, self._judges, self.aggregator.record)
+        self._workers.append(worker)
         if problems := worker.check():
             raise ConfigError(problems[0])
-        self._workers.append(worker)
         return worker
 
     async def count_new_places(self) -> int:

@@ -70,8 +70,6 @@ class Status:
     """None where no model that was asked has a price."""
     unpriced: list[str]
     """Models that were asked and have no price: what they cost is in no sum."""
-    running: bool
-    """Whether a process is at work on it."""
     unsettled: CostBound
     """What may have been billed besides."""
     tallies: dict[tuple[str, str], Tally]
@@ -83,6 +81,11 @@ class Status:
     """Trials a second of late; None where none is worked on."""
     publishing: tuple[str, int] | None = None
     """Where to, and how many judgments and requests are not there yet; None: the run is not published."""
+
+    @property
+    def running(self) -> bool:
+        """Whether a process is at work on it."""
+        return self.pid is not None
 
     @property
     def complete(self) -> bool:
@@ -112,6 +115,7 @@ class Status:
             **document,
             "unsettled": unsettled,
             "left_s": self.left_s,
+            "running": self.running,
             "complete": self.complete,
             "judge_models": judge_models,
         }
@@ -179,7 +183,6 @@ def status_of(directory: Path) -> Status:
             waiting=sum(tally.waiting + tally.parked for tally in tallies.values()),
             cost_usd=sum(known) if known or not unpriced else None,
             unpriced=unpriced,
-            running=run.worker_pid() is not None,
             unsettled=ledger.spending.reserved(),
             tallies=tallies,
             revision=ledger.revisions.current(),

@@ -95,6 +95,8 @@ class Worker:
 
     async def close(self) -> None:
         """Close the connections. Tasks have returned before."""
+        # In a notebook the process goes on, and what a run leaves in circles must not stay.
+        gc.unfreeze()
         await self._reformatter.close()
         for prober in self._probers.values():
             await prober.client.aclose()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .labels import Label
+from runner.labels import Label
 
 _PEOPLE = re.compile(r"human|expert|people|person|manual|crowd|worker|turker|volunteer|student|clinician|physician")
 _ANYWHERE = re.compile(

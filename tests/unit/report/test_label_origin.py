@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runner.label_origin import is_model_label, names_model
 from runner.labels import Label
+from runner.report.label_origin import is_model_label, names_model
 
 MODELS = """
 gpt4_label LLM_verdict judge auto-eval claude_3 model_correct llmjudge LLMLabel modelLabel aiLabel GPTScore
