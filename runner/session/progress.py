@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.messages import JudgeModelId, Snapshot
+from runner.usage import usd
 
 from .run_status import describe_duration
 
@@ -135,7 +136,7 @@ NUMBERS: Mapping[str, Callable[[Row], str]] = {
     "again": lambda row: f"{row.waiting:,}" if row.waiting else "",
     "429s": lambda row: f"{row.throttled:,}",
     # A model without a price costs something too, but nobody knows what.
-    "cost": lambda row: dollars(row.cost_usd) if row.cost_usd else "–",
+    "cost": lambda row: usd(row.cost_usd) if row.cost_usd else "–",
     "left": lambda row: duration(row.left_s),
 }
 WITH_BAR = 100
@@ -318,11 +319,6 @@ def percent(share: float, digits: int = 0) -> str:
     """A share as `62 %`; rounded down, since 100 % is said only of what is whole."""
     factor = 100 * 10**digits
     return f"{int(share * factor + 1e-9) / 10**digits:.{digits}f} %"
-
-
-def dollars(usd: float) -> str:
-    """Money with as many digits as matter: `$0.0042`, `$12.30`."""
-    return f"${usd:,.2f}" if usd >= 1 else f"${usd:.4f}"
 
 
 def duration(seconds: float | None) -> str:

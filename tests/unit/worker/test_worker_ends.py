@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -24,4 +25,6 @@ async def test_a_ledger_that_is_gone_ends_a_probe_with_its_own_error() -> None:
     await worker.renew(LeaseRenewal((Lease("m", in_flight=1),)))
     with pytest.raises(StoppedEarly, match="did not come back"):
         await worker.run(Task(1, "correct-and-score", "m", 0, (), probe=True))
+    assert gc.get_freeze_count() > 0
     await worker.close()
+    assert gc.get_freeze_count() == 0, "the collector sees all of the process again"
