@@ -57,11 +57,10 @@ def started(*arguments: str, environment: Mapping[str, str], says: Path) -> Iter
     ):
         try:
             deadline = time.monotonic() + DEADLINE_S
-            while "Ray runtime started" not in (said := says.read_text(encoding="utf-8")):
+            # The last that it says once it is there.
+            while "ray stop" not in (said := says.read_text(encoding="utf-8")):
                 assert process.poll() is None, said
                 assert time.monotonic() < deadline, said
-                time.sleep(0.05)
-            while "ray stop" not in (said := says.read_text(encoding="utf-8")):
                 time.sleep(0.05)
             yield said
         finally:
